@@ -1,0 +1,1 @@
+"""Tachograph's agent: what runs beside real training. Nothing here imports more than the base install."""

@@ -1,0 +1,1 @@
+"""Trainers' own logs into events: one module a format, all behind ``Adapter``."""

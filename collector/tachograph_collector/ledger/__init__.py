@@ -1,0 +1,1 @@
+"""Which account each moment belongs to: events in, accounts out, no clock and no I/O."""

@@ -1,0 +1,1 @@
+"""How the books are shown: terminal, JSON, tables, HTML, data frames."""

@@ -1,0 +1,1 @@
+"""Grafana boards and alert rules as code."""

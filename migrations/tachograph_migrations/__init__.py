@@ -1,0 +1,1 @@
+"""Database migrations, one revision a module."""
