@@ -1,0 +1,72 @@
+"""Every log format that is known, and how a file's format is recognised.
+
+An adapter is named here as ``module:Class`` and imported when a log is to be recognised or read, so that a command
+that reads nothing pays nothing. To add a format, write its module and name it here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final, cast
+
+from tachograph_agent.trainers import eventlog
+from tachograph_agent.trainers.base import Adapter
+from tachograph_agent.trainers.files import ReadingError
+
+ADAPTERS: Final[tuple[str, ...]] = (
+    "megatron:Megatron",
+    "megatron_progress:MegatronProgress",
+    "torchtitan:Torchtitan",
+    "torchtitan_trace:TorchtitanTrace",
+    "hf_console:HFConsole",
+    "hf_state:HFTrainerState",
+    "nanogpt:NanoGPT",
+    "llmc:LLMC",
+    "modded_nanogpt:ModdedNanoGPT",
+    "deepspeed:DeepSpeed",
+    "mlperf:MLPerf",
+    "detectron2:Detectron2",
+    "failures:FailureLines",
+)
+
+SURE_ENOUGH: Final = 0.3
+"""A score below this is no recognition."""
+
+
+@cache
+def adapters() -> dict[str, Adapter]:
+    """The adapters of the trainers' own logs by the name that ``--format`` takes."""
+    found: dict[str, Adapter] = {}
+    for entry in ADAPTERS:
+        module, _, name = entry.partition(":")
+        adapter = cast("Adapter", getattr(import_module(f"tachograph_agent.trainers.{module}"), name)())
+        found[adapter.name] = adapter
+    return found
+
+
+def formats() -> dict[str, str]:
+    """What each format is, in one line, by the name that ``--format`` takes; the event log comes first."""
+    return {eventlog.NAME: eventlog.TITLE, **{name: adapter.title for name, adapter in adapters().items()}}
+
+
+def recognise(head: bytes) -> str | None:
+    """The name of the format that the first 64 KiB of a file are in, None if it is none of ours."""
+    if b"\0" in head or not head.strip():
+        return None
+    best, best_score = eventlog.NAME, eventlog.sniff(head)
+    if best_score < 1.0:
+        text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        for name, adapter in adapters().items():
+            score = adapter.sniff(text)
+            if score > best_score:
+                best, best_score = name, score
+    return best if best_score >= SURE_ENOUGH else None
+
+
+def known(name: str) -> str:
+    """``name`` if it is a format; raises ``ReadingError`` with the list if it is none."""
+    names = formats()
+    if name not in names:
+        raise ReadingError(f"format {name!r} is not known; known are {', '.join(names)}")
+    return name
