@@ -1,26 +1,40 @@
-# Two commands need nothing but Python 3.11+ and make: `make demo` and `make test`.
-PYTHON ?= python3
+# `make demo` and `make test` need nothing but Python 3.11 or newer and make: each sets up what it needs, once.
+# Another interpreter: `make test PYTHON=/path/to/python3.12`.
+MAKEFLAGS += --no-print-directory
+ifndef PYTHON
+PYTHON := $(shell for python in python3 python3.13 python3.12 python3.11 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TEST_PROCESSES ?= auto
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+python:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found as python3, python3.13, python3.12, python3.11 or python;" \
+		"install one, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or sys.exit( \
+		"Tachograph needs Python 3.11 or newer, and $(PYTHON) is " + v + "; name another: make PYTHON=/path/to/python3.12")'
+
+$(STAMP): pyproject.toml constraints.txt | python
+	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version); this takes a minute or two, once." >&2
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' || \
+		{ echo "The installation failed for the reason above; '$(MAKE) $(MAKECMDGOALS)' tries again." >&2; exit 1; }
 	@touch $@
 
 demo: $(STAMP) ## Replay a recorded run: what happened to each of its minutes
 	@$(BIN)/tachograph replay examples/recorded_run.jsonl
 
 test: $(STAMP) ## Run every test
-	$(BIN)/pytest -q -n auto tests
+	$(BIN)/pytest -q -n $(TEST_PROCESSES) tests
 
-check: $(STAMP) ## Lint and type-check, as CI does
+check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

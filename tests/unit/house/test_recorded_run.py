@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 import tree
+from msgspec import UNSET
 from tachograph_agent import events
 
 RECORDED = tree.REPOSITORY / "examples" / "recorded_run.jsonl"
@@ -22,7 +23,7 @@ def test_every_line_is_an_event_and_the_story_is_complete() -> None:
     decoded = [events.decode(line) for line in RECORDED.read_bytes().splitlines()]
     kinds = Counter(event.kind for event in decoded)
     assert not any(isinstance(event, events.UnknownEvent) for event in decoded)
-    assert all(event.unknown_fields is events.UNSET for event in decoded if isinstance(event, events.Event))
+    assert all(event.unknown_fields is UNSET for event in decoded if isinstance(event, events.Event))
     assert {event.category for event in decoded if isinstance(event, events.Failure)} == {
         "gpu",
         "network",
