@@ -85,7 +85,7 @@ class Recorder:
 
     def save(self, *, lands: bool = True) -> None:
         """An asynchronous save: training stops for the snapshot, the rest is written behind its back."""
-        saved = {"attempt": self.attempt, "rank": 0, "step": self.step, "mode": "async"}
+        saved: dict[str, Any] = {"attempt": self.attempt, "rank": 0, "step": self.step, "mode": "async"}
         self.emit("checkpoint.start", **saved)
         dur_ms = self.wait(3.4)
         self.emit("checkpoint.saved", **saved, dur=dur_ms / 1000, bytes=SAVE_BYTES)
@@ -99,7 +99,7 @@ class Recorder:
 
     def save_sync(self) -> None:
         """A save that training waits for, before a stop that was announced."""
-        saved = {"attempt": self.attempt, "rank": 0, "step": self.step, "mode": "sync"}
+        saved: dict[str, Any] = {"attempt": self.attempt, "rank": 0, "step": self.step, "mode": "sync"}
         self.emit("checkpoint.start", **saved)
         dur_ms = self.wait(41)
         self.emit("checkpoint.saved", **saved, dur=dur_ms / 1000, bytes=SAVE_BYTES)

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import tree
-from test_base_install import tachograph
+from base_install import tachograph
 
 PAGE = (tree.REPOSITORY / "docs" / "ledger.md").read_text().partition("## A worked example")[2].partition("\n## ")[0]
 _ROW = re.compile(r"^\| (\d+) – (\d+) \| .* \| (\w+) \| (\w+) \| [\d, ]+ \|$", re.MULTILINE)
