@@ -11,6 +11,7 @@ import re
 import stat
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,22 +46,26 @@ class Source:
         self.path = path
         self.name = "standard input" if path == "-" else path
         self.bytes_read = 0
+        self.size_bytes = 0
         self._spool: IO[bytes] | None = None
         if path == "-":
-            self._spool = _spooled(sys.stdin.buffer)
-            self.size_bytes = self._spool.tell()
+            self._keep(_spooled(sys.stdin.buffer))
             return
         try:
             status = Path(path).stat()
             if not stat.S_ISREG(status.st_mode):  # a pipe gives its content once
                 with Path(path).open("rb") as pipe:
-                    self._spool = _spooled(pipe)
-                self.size_bytes = self._spool.tell()
+                    self._keep(_spooled(pipe))
                 return
             with Path(path).open("rb"):
                 self.size_bytes = status.st_size
         except OSError as error:
             raise ReadingError(f"{path}: {_reason(error)}") from error
+
+    def _keep(self, spool: IO[bytes]) -> None:
+        self._spool = spool
+        self.size_bytes = spool.tell()
+        weakref.finalize(self, spool.close)
 
     @property
     def stem(self) -> str:

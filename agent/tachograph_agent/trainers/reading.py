@@ -256,9 +256,9 @@ def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> li
             raise ReadingError(sentence)
         notes.append(sentence)
         return []
-    if b"\0" in head and format is None:
-        raise ReadingError(f"{source.name}: a binary file, not a format I know; {_known()}")
     found = format or registry.recognise(head)
+    if found is None and registry.is_binary(head):
+        raise ReadingError(f"{source.name}: a binary file, not a format I know; {_known()}")
     if found is None:
         raise ReadingError(f"{source.name}: not a format I know; {_known()}, or force one with --format")
     return [LogFile(source, found)]

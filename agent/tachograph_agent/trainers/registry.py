@@ -15,18 +15,9 @@ from tachograph_agent.trainers.base import Adapter
 from tachograph_agent.trainers.files import ReadingError
 
 ADAPTERS: Final[tuple[str, ...]] = (
-    "megatron:Megatron",
-    "megatron_progress:MegatronProgress",
-    "torchtitan:Torchtitan",
-    "torchtitan_trace:TorchtitanTrace",
-    "hf_console:HFConsole",
-    "hf_state:HFTrainerState",
     "nanogpt:NanoGPT",
     "llmc:LLMC",
     "modded_nanogpt:ModdedNanoGPT",
-    "deepspeed:DeepSpeed",
-    "mlperf:MLPerf",
-    "detectron2:Detectron2",
     "failures:FailureLines",
 )
 
@@ -52,16 +43,19 @@ def formats() -> dict[str, str]:
 
 def recognise(head: bytes) -> str | None:
     """The name of the format that the first 64 KiB of a file are in, None if it is none of ours."""
-    if b"\0" in head or not head.strip():
-        return None
     best, best_score = eventlog.NAME, eventlog.sniff(head)
-    if best_score < 1.0:
+    if best_score < 1.0 and not is_binary(head):
         text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         for name, adapter in adapters().items():
             score = adapter.sniff(text)
             if score > best_score:
                 best, best_score = name, score
     return best if best_score >= SURE_ENOUGH else None
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether this is no text: zero bytes at its beginning, or many (a few further on are what a lost disk leaves)."""
+    return b"\0" in head[:512] or head.count(b"\0") * 3 > len(head)
 
 
 def known(name: str) -> str:
