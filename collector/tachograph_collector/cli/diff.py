@@ -1,0 +1,70 @@
+"""``tachograph diff``: two runs side by side."""
+
+from __future__ import annotations
+
+import sys
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+import click
+
+from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
+from tachograph_collector.cli.parsing import Price, Zone
+
+if TYPE_CHECKING:
+    from tachograph_collector.report.model import RunReport
+
+_EPILOG = f"""\b
+Examples:
+  tachograph diff before.jsonl after.jsonl
+  tachograph diff --run-a warm --run-b cold logs/a.jsonl logs/b.jsonl
+
+{EXIT_CODES_HELP}
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("log_a", metavar="A")
+@click.argument("log_b", metavar="B")
+@click.option("--format", "format_name", metavar="NAME", help="Read both as this format.")
+@click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
+@click.option("--run-a", metavar="NAME", help="The run of A, where that log holds several.")
+@click.option("--run-b", metavar="NAME", help="The run of B, where that log holds several.")
+@click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the logs.")
+def diff(
+    log_a: str,
+    log_b: str,
+    format_name: str | None,
+    zone: tzinfo | None,
+    run_a: str | None,
+    run_b: str | None,
+    price: float | None,
+) -> None:
+    """Show two runs side by side.
+
+    A and B are logs as 'tachograph replay' takes them: files or directories, event logs or trainers' own logs. Both may
+    be the same log, if it holds several runs.
+    """
+    from rich.console import Console
+
+    from tachograph_collector.cli import booking
+    from tachograph_collector.report.diff import render_diff
+
+    options = booking.Options(format=format_name, zone=zone, price=price)
+    if log_a == log_b == "-":
+        raise BadInputError("A and B are both standard input; name a file for one of them")
+    one = _chosen(booking.book([log_a], options), log_a, "--run-a", run_a)
+    other = _chosen(booking.book([log_b], options), log_b, "--run-b", run_b)
+    render_diff(one, other, Console(file=sys.stdout))
+
+
+def _chosen(reports: list[RunReport], log: str, option: str, name: str | None) -> RunReport:
+    """The one run that is meant; raises ``BadInputError`` with the names if it can't be told."""
+    names = [report.books.run for report in reports]
+    if name is None:
+        if len(reports) > 1:
+            raise BadInputError(f"{log}: holds {len(names)} runs; choose one of {', '.join(names)} with {option}")
+        return reports[0]
+    if name not in names:
+        raise BadInputError(f"{log}: holds no run {name!r}; it holds {', '.join(names)}")
+    return reports[names.index(name)]

@@ -1,0 +1,81 @@
+"""Where a failure becomes one sentence on standard error and an exit code; every ``--help`` names the codes.
+
+Bad input and wrong usage never show a traceback. A defect of ours does, since then it is what helps.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+OK: Final = 0
+GATE_FAILED: Final = 1
+BAD_INPUT: Final = 2
+EXTRA_MISSING: Final = 3
+DEFECT: Final = 70
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+EXIT_CODES: Final = {
+    OK: "done",
+    GATE_FAILED: "a gate such as --fail-under was not met",
+    BAD_INPUT: "bad input or wrong usage",
+    EXTRA_MISSING: "an extra of the package is not installed",
+    DEFECT: "a defect of Tachograph itself",
+    INTERRUPTED: "interrupted",
+    BROKEN_PIPE: "the reader of the output went away",
+}
+
+EXIT_CODES_HELP: Final = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
+
+
+class BadInputError(click.ClickException):
+    """Something that the user gave and that can't be used. The message says what, which value, where, what to do."""
+
+    exit_code = BAD_INPUT
+
+    def show(self, file: object = None) -> None:  # noqa: ARG002 - click's signature
+        """One sentence on standard error."""
+        click.echo(f"tachograph: {self.format_message()}", err=True)
+
+
+class ExtraMissingError(BadInputError):
+    """A package that an extra brings is not installed."""
+
+    exit_code = EXTRA_MISSING
+
+
+def extra_missing(what: str, extra: str = "collector") -> ExtraMissingError:
+    """The error that says which line to type to be able to use ``what``."""
+    return ExtraMissingError(f"{what} needs an extra that is not installed: pip install 'tachograph[{extra}]'")
+
+
+def guarded(work: Callable[[], object]) -> int:
+    """Do ``work`` and give the exit code; what went wrong is on standard error then."""
+    try:
+        result = work()
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("tachograph: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes standard output at its end once more; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"tachograph: {where}{(error.strerror or str(error)).lower()}", err=True)
+        return BAD_INPUT
+    except Exception:  # noqa: BLE001 - the outermost edge: a defect has its own exit code, so that no gate misreads it
+        traceback.print_exc()
+        click.echo("tachograph: this is a defect of Tachograph; please report it with the lines above", err=True)
+        return DEFECT
+    return result if isinstance(result, int) else OK

@@ -1,0 +1,62 @@
+"""``tachograph``: the group of commands. A command's module is imported when that command is called, not before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+import click
+
+from tachograph_collector.cli import errors
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
+    "diff": ("tachograph_collector.cli.diff:diff", "Show two runs side by side."),
+    "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
+}
+"""By name: where the command is, and what its first line of help says (so that --help imports none of them)."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called, and turns every failure into a sentence and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names, in the order in which the table has them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table of commands, from the names alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Run a command line and exit with its code."""
+        extra["standalone_mode"] = False
+        parent = super()
+        sys.exit(errors.guarded(lambda: parent.main(args, prog_name, **extra)))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"\b\nExample:\n  tachograph replay run.jsonl\n\n{errors.EXIT_CODES_HELP}",
+)
+@click.version_option(package_name="tachograph", message="tachograph %(version)s")
+def cli() -> None:
+    """Where the time of a training run went, minute by minute: kept, checkpoint, lost or restart."""
+
+
+def main() -> None:
+    """The ``tachograph`` program."""
+    cli.main(prog_name="tachograph")

@@ -1,0 +1,48 @@
+"""Failures become one sentence and a documented exit code."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from tachograph_collector.cli import errors
+
+
+def failing(error: BaseException):
+    def work() -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (errors.BadInputError("x.log: empty"), 2, "tachograph: x.log: empty\n"),
+        (errors.extra_missing("--html"), 3, "pip install 'tachograph[collector]'\n"),
+        (KeyboardInterrupt(), 130, "tachograph: interrupted\n"),
+        (FileNotFoundError(2, "No such file", "x"), 2, "tachograph: x: no such file\n"),
+        (OSError(28, "No space left on device"), 2, "tachograph: no space left on device\n"),
+    ],
+)
+def test_what_went_wrong_is_one_sentence_and_a_code(error, code, sentence, capsys) -> None:
+    assert errors.guarded(failing(error)) == code
+    told = capsys.readouterr().err
+    assert told.endswith(sentence)
+    assert told.count("\n") == 1
+    assert code in errors.EXIT_CODES
+
+
+def test_a_defect_shows_where_it_is_and_can_not_be_taken_for_a_failed_gate(capsys) -> None:
+    assert errors.guarded(failing(ZeroDivisionError("oops"))) == errors.DEFECT
+    assert "ZeroDivisionError: oops" in capsys.readouterr().err
+
+
+def test_a_command_that_returns_a_code_exits_with_it() -> None:
+    assert errors.guarded(lambda: 1) == 1
+    assert errors.guarded(lambda: None) == 0
+
+
+def test_wrong_usage_says_how_to_get_help(capsys) -> None:
+    context = click.Context(click.Command("replay"), info_name="tachograph replay")
+    assert errors.guarded(failing(click.UsageError("No such option: --jsn", context))) == errors.BAD_INPUT
+    assert "No such option: --jsn" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""The group of commands: quick to explain itself, since nothing is imported that isn't called."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from tachograph_collector.cli.errors import EXIT_CODES
+from tachograph_collector.cli.main import COMMANDS, cli
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from tachograph_collector.cli.main import cli\n"
+        "try: cli.main(['--help'], prog_name='tachograph')\n"
+        "except SystemExit: pass\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('rich', 'msgspec', 'pandas', 'numpy')"
+        " or m.startswith('tachograph_collector.cli.replay')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+    assert "replay" in done.stdout
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_table_of_commands_says_what_the_commands_say(name: str) -> None:
+    command = cli.get_command(None, name)
+    assert command is not None
+    assert command.help.splitlines()[0] == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS)])
+def test_every_help_shows_an_example_and_the_exit_codes(words: list[str]) -> None:
+    told = CliRunner().invoke(cli, [*words, "--help"], prog_name="tachograph")
+    assert told.exit_code == 0
+    assert "Example" in told.output
+    for meaning in EXIT_CODES.values():
+        assert meaning in " ".join(told.output.split())
+
+
+def test_version_names_the_program() -> None:
+    assert CliRunner().invoke(cli, ["--version"]).output.startswith("tachograph ")
+
+
+def test_a_command_that_does_not_exist_is_wrong_usage() -> None:
+    told = CliRunner().invoke(cli, ["repaly"])
+    assert told.exit_code == 2
+    assert "No such command 'repaly'" in told.output
+
+
+def test_formats_lists_the_event_log_first_and_every_adapter() -> None:
+    told = CliRunner().invoke(cli, ["formats"])
+    assert told.exit_code == 0
+    assert told.output.startswith("events ")
+    assert "\nnanogpt " in told.output
