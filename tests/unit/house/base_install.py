@@ -10,12 +10,13 @@ from pathlib import Path
 
 _RUN_WITHOUT = """
 import sys
-class Absent:
-    names = set({absent!r})
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.names:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Absent())
+from importlib.machinery import PathFinder
+class WithoutExtras(PathFinder):
+    absent = set({absent!r})
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in cls.absent else super().find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutExtras
 sys.argv = {argv!r}
 from tachograph_collector.cli.main import main
 sys.exit(main())

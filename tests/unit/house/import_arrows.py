@@ -30,7 +30,6 @@ LEVELS = {
     "model": 1,
     "detect": 1,
     "store": 2,
-    "read": 2,
     "report": 3,
     "live": 3,
     "service": 4,
