@@ -1,0 +1,222 @@
+"""What adapters share while they tell a run's story: its frame, a clock made of durations, and the order of steps.
+
+``framed`` puts name and beginning to the events of a log; ``DurationClock`` gives a log without any clock a timeline;
+``StepOrder`` tells a repeated row from a step number that went back; ``Pace`` turns the times between lines into the
+durations of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Final, Literal
+
+from tachograph_agent.events import (
+    AnyEvent,
+    AttemptStart,
+    CheckpointFailed,
+    CheckpointPersisted,
+    CheckpointSaved,
+    CheckpointStart,
+    RunEnd,
+    RunStart,
+    Step,
+)
+from tachograph_agent.trainers.base import Context
+from tachograph_agent.trainers.failures import FailureWatch
+from tachograph_agent.trainers.text import Clock
+
+NUM_REMEMBERED_STEPS: Final = 65_536
+"""How far back a rewritten history is recognised; beyond, a falling step is a new attempt."""
+
+_SAVES: Final = (CheckpointStart, CheckpointSaved, CheckpointPersisted, CheckpointFailed)
+_OPENERS: Final = (Step, AttemptStart, CheckpointStart, CheckpointSaved)
+
+
+def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
+    """The events with the run's name, and one ``run.start`` for each run, told once its saves are known or unseen.
+
+    The ``run.start`` comes last, dated at the earliest beginning; a log in which nothing trains has none.
+    """
+    begins_at: float | None = None
+    saves_seen = False
+    for event in events:
+        event.run = context.run
+        if isinstance(event, RunEnd):
+            if begins_at is not None:
+                yield _run_start(context, begins_at, saves_seen)
+            begins_at, saves_seen = None, False
+            yield event
+            continue
+        if isinstance(event, _OPENERS):
+            began = max(0.0, event.t - (event.dur or 0.0))
+            begins_at = began if begins_at is None else min(begins_at, began)
+        saves_seen = saves_seen or isinstance(event, _SAVES)
+        yield event
+    if begins_at is not None:
+        yield _run_start(context, begins_at, saves_seen)
+
+
+def _run_start(context: Context, t: float, saves_seen: bool) -> RunStart:
+    return RunStart(t=t, run=context.run, checkpoints=None if saves_seen else "unseen")
+
+
+class DurationClock:
+    """The timeline of a log without any clock: it starts at ``context.start_unix_seconds``, else 0, and adds up."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._noted = False
+        self.now: float = context.start_unix_seconds or 0.0
+
+    def pass_time(self, dur_s: float | None) -> float:
+        """Let ``dur_s`` seconds go by (unknown or negative: none) and give the time after them."""
+        if not self._noted:
+            self._noted = True
+            self._context.has_clock = False
+            where = (
+                "it starts at 0 (--start places it)"
+                if self._context.start_unix_seconds is None
+                else "it starts where --start says"
+            )
+            self._context.note(f"The log has no clock: its timeline is made of the durations in it; {where}.")
+        if dur_s is not None and 0.0 < dur_s < 1e9:  # also False for NaN
+            self.now = round(self.now + dur_s, 6)
+        return self.now
+
+
+class Attempts:
+    """The attempts of a log: which one it is in, how each began, and the failures between them.
+
+    A log on a clock of durations has no ``clock``: times in its failure lines don't fit its timeline.
+    """
+
+    def __init__(self, context: Context, clock: Clock | None = None) -> None:
+        self.watch = FailureWatch(context, clock or Clock(context), has_times=clock is not None)
+        self._begun: int | None = None
+
+    @property
+    def number(self) -> int:
+        """The attempt that the log is in, counted from 0."""
+        return self.watch.attempt
+
+    @property
+    def begun(self) -> bool:
+        """Whether this attempt has begun: its start or a step was seen."""
+        return self._begun == self.watch.attempt
+
+    def begin(self, t: float, resume_step: int | None = None) -> list[AnyEvent]:
+        """A start was seen: of the next attempt, or of one that a launcher's lines have opened already."""
+        if self.begun:
+            events = self.watch.new_attempt(t, resume_step)
+        else:
+            events = [AttemptStart(t=t, attempt=self.watch.attempt, resume_step=resume_step)]
+        self._begun = self.watch.attempt
+        return events
+
+    def stepped(self) -> list[AnyEvent]:
+        """A step or save was seen."""
+        self._begun = self.watch.attempt
+        return self.watch.stepped()
+
+    def feed(self, line: str, t: float | None) -> list[AnyEvent]:
+        """A line that is no record: what it says of failures and restarts."""
+        return self.watch.feed(line, t)
+
+    def close(self) -> list[AnyEvent]:
+        """The end of the log."""
+        return self.watch.close()
+
+
+class StepOrder:
+    """Judges a record's step number against those before it in the attempt.
+
+    A step seen before with the same values is a logger that repeats or rewrites its history; one that is not beyond
+    the last, with other values, is a new attempt.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Hashable] = {}
+        self.last: int | None = None
+
+    def judge(self, step: int, values: Hashable) -> Literal["next", "repeat", "back"]:
+        """``next``, or ``repeat`` (drop it), or ``back`` (call ``restart`` and judge again)."""
+        if self.last is not None and step <= self.last:
+            return "repeat" if self._seen.get(step) == values else "back"
+        self.last = step
+        if len(self._seen) >= NUM_REMEMBERED_STEPS:
+            del self._seen[next(iter(self._seen))]
+        self._seen[step] = values
+        return "next"
+
+    def restart(self) -> None:
+        """Forget all: a new attempt begins."""
+        self._seen.clear()
+        self.last = None
+
+
+class Pace:
+    """Durations of records that have only a time: a record lasted since the one before it, less what stood between.
+
+    An attempt's first record has none before it. Where the beginning of training is known it lasted since then; else
+    it waits for the second record, and each of its steps is taken to have lasted as long as one of those (or, where
+    both tell their throughput, in proportion).
+    """
+
+    def __init__(self) -> None:
+        self._begin: float | None = None
+        self._not_before: float | None = None
+        self._resume_step: int | None = None
+        self._last: Step | None = None
+        self._held_rate: float | None = None
+        self._held: Step | None = None
+        self._pauses_s = 0.0
+
+    def restart(
+        self, begin: float | None, resume_step: int | None = None, *, not_before: float | None = None
+    ) -> list[Step]:
+        """Begin a new attempt, whose training began at ``begin``, else somewhere after ``not_before``.
+
+        Gives the record that was still held back.
+        """
+        held = self.flush()
+        self._not_before = not_before
+        self._begin, self._resume_step, self._last, self._pauses_s = begin, resume_step, None, 0.0
+        return held
+
+    def flush(self) -> list[Step]:
+        """The record that is still held back, without a duration."""
+        held, self._held = self._held, None
+        return [] if held is None else [held]
+
+    def pause(self, dur_s: float | None) -> None:
+        """A save or an evaluation took ``dur_s`` of the time since the last record."""
+        self._pauses_s += dur_s or 0.0
+
+    def add(self, record: Step, rate: float | None = None) -> list[Step]:
+        """Take a record that has its time and step; gives the records whose duration is now known, in order."""
+        last, pauses_s = self._last, self._pauses_s
+        self._last, self._pauses_s = record, 0.0
+        if last is None:
+            if self._resume_step is not None and record.step > self._resume_step:
+                record.count = record.step - self._resume_step
+            if self._begin is not None and record.t > self._begin:
+                record.dur = round(max(0.0, record.t - self._begin - pauses_s), 6)
+                return [record]
+            self._held, self._held_rate = record, rate
+            return []
+        record.count = max(1, record.step - last.step)
+        elapsed = record.t - last.t
+        if elapsed > 0.0:
+            record.dur = round(max(0.0, elapsed - pauses_s), 6)
+        if self._held is not None and record.dur is not None:
+            self._fill_held(self._held, record.dur / record.count, record.count, rate)
+        return [*self.flush(), record]
+
+    def _fill_held(self, held: Step, one_s: float, count: int, rate: float | None) -> None:
+        if self._resume_step is None or held.step <= self._resume_step:
+            held.count = max(1, min(held.step, count))
+        if rate is not None and self._held_rate is not None and rate > 0.0 and self._held_rate > 0.0:
+            one_s *= rate / self._held_rate
+        held.dur = round(one_s * held.count, 6)
+        if self._not_before is not None and held.t > self._not_before:
+            held.dur = min(held.dur, round(held.t - self._not_before, 6))
