@@ -187,13 +187,23 @@ class FailureWatch:
             return _NOTHING
         return self._close_incident()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a failure or an order to stop waits to be told."""
+        return self._incident is not None or self._stop is not None
+
+    def next_attempt(self) -> list[AnyEvent]:
+        """The workers start again: the end of the attempt before. The caller tells the start, once it knows when."""
+        events = self._close_attempt()
+        self.attempt += 1
+        self.has_stepped = False
+        return events
+
     def new_attempt(
         self, t: float | None, resume_step: int | None = None, world_size: int | None = None
     ) -> list[AnyEvent]:
         """The workers start again: the end of the attempt before, and the start of the next."""
-        events = self._close_attempt()
-        self.attempt += 1
-        self.has_stepped = False
+        events = self.next_attempt()
         start = AttemptStart(
             t=0.0, run=self.context.run, attempt=self.attempt, resume_step=resume_step, world_size=world_size
         )
