@@ -15,9 +15,16 @@ from tachograph_agent.trainers.base import Adapter
 from tachograph_agent.trainers.files import ReadingError
 
 ADAPTERS: Final[tuple[str, ...]] = (
+    "megatron:Megatron",
+    "torchtitan:Torchtitan",
+    "torchtitan_trace:TorchtitanTrace",
+    "hf_console:HFConsole",
+    "hf_state:HFTrainerState",
     "nanogpt:NanoGPT",
     "llmc:LLMC",
     "modded_nanogpt:ModdedNanoGPT",
+    "deepspeed:DeepSpeed",
+    "detectron2:Detectron2",
     "failures:FailureLines",
 )
 

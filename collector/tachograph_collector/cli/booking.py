@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import tzinfo
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
 
-from tachograph_agent.events import AnyEvent, Step
+import msgspec
+from tachograph_agent.events import AnyEvent, Failure, Health, Step
 from tachograph_agent.trainers.files import MissingExtraError, ReadingError
 from tachograph_agent.trainers.reading import Reading, open_log
 
@@ -19,7 +21,9 @@ from tachograph_collector.cli.errors import BadInputError, ExtraMissingError
 from tachograph_collector.cli.losscurve import LossCurve
 from tachograph_collector.cli.progress import progress_bar
 from tachograph_collector.ledger import Ledger
-from tachograph_collector.report.model import RunReport
+from tachograph_collector.ledger.books import GpuHours
+from tachograph_collector.report.model import RunReport, Window
+from tachograph_collector.report.windows import clip
 
 
 class ReadingSource:
@@ -90,8 +94,10 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
         )
         ledger = Ledger(source=ReadingSource(reading))
         curves: dict[str, LossCurve] = {}
+        num_events = 0
         with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
+                num_events += len(batch)
                 ledger.add(batch)
                 if options.with_loss:
                     _add_losses(batch, curves)
@@ -100,11 +106,62 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
                 advance()
             if options.strict:
                 refuse_skipped(reading)
-            return _reports(ledger, reading, curves, options)
+            reports = _reports(ledger, reading, curves, options)
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error
     except ReadingError as error:
         raise BadInputError(str(error)) from error
+    if not reports:
+        raise BadInputError(_nothing_booked(paths, num_events, reading))
+    if options.since_us is not None or options.until_us is not None:
+        reports = _windows(reports, options)
+    if options.gpus is not None:
+        reports = [with_gpus(report, options.gpus) if report.books.gpu is None else report for report in reports]
+    return reports
+
+
+def _nothing_booked(paths: Sequence[str], num_events: int, reading: Reading) -> str:
+    """Why a log that could be opened tells of no run."""
+    where = ", ".join("standard input" if path == "-" else path for path in paths)
+    if num_events:
+        kinds: Counter[str] = Counter()
+        found = ""
+        for batch in reading.batches():
+            kinds.update(event.kind for event in batch)
+            for event in batch:
+                if not found and isinstance(event, Failure | Health) and event.detail:
+                    found = f"; the first finding is {event.detail[:200]!r}"
+        counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(5))
+        return (
+            f"{where}: {num_events} events ({counts}), and no step, save or start among them: "
+            f"there is no run to be booked{found}"
+        )
+    if not reading.skips:
+        return f"{where}: read as {reading.format}, and no event is in it; if it is another format, name it by --format"
+    first = reading.skips[0]
+    return (
+        f"{where}: no event is in it; {reading.skipped_lines} lines could not be read as {reading.format}, "
+        f"the first is line {first.line_number}: {first.reason}"
+    )
+
+
+def _windows(reports: Sequence[RunReport], options: Options) -> list[RunReport]:
+    """The reports clipped to ``--since`` and ``--until``; a run outside is left out, all outside is an error."""
+    window = Window(options.since_us, options.until_us)
+    clipped = [clip(report, window) for report in reports]
+    found = [report for report in clipped if report is not None]
+    if not found:
+        times = ", ".join(
+            f"{one.books.run} from {_iso(one.books.start_us)} to {_iso(one.books.end_us)}" for one in reports
+        )
+        since = "the beginning" if window.since_us is None else _iso(window.since_us)
+        until = "the end" if window.until_us is None else _iso(window.until_us)
+        raise BadInputError(f"nothing lies between {since} and {until}: the log holds {times}; move --since or --until")
+    return found
+
+
+def _iso(us: int) -> str:
+    return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _add_losses(batch: Sequence[AnyEvent], curves: dict[str, LossCurve]) -> None:
@@ -117,17 +174,32 @@ def _add_losses(batch: Sequence[AnyEvent], curves: dict[str, LossCurve]) -> None
 
 
 def _reports(ledger: Ledger, reading: Reading, curves: dict[str, LossCurve], options: Options) -> list[RunReport]:
-    return [
-        RunReport(
-            books=ledger.books(run, options.now_us),
-            details=ledger.details(run, options.now_us),
-            notes=reading.notes,
-            skipped_lines=reading.skipped_lines,
-            skips=reading.skips,
-            format=reading.format,
-            has_clock=reading.has_clock,
-            loss_points=curves[run].points() if run in curves else None,
-            price_per_gpu_hour=options.price,
+    reports = []
+    for run in ledger.runs():
+        books = ledger.books(run, options.now_us)
+        details = ledger.details(run, options.now_us)
+        notes = list(reading.notes)
+        if not any(attempt.last_step is not None for attempt in details.attempts):
+            notes.append("No step is in this log: there is no work that could have been kept.")
+        reports.append(
+            RunReport(
+                books=books,
+                details=details,
+                notes=notes,
+                skipped_lines=reading.skipped_lines,
+                skips=reading.skips,
+                format=reading.format,
+                has_clock=reading.has_clock,
+                loss_points=curves[run].points() if run in curves else None,
+                price_per_gpu_hour=options.price,
+            )
         )
-        for run in ledger.runs()
-    ]
+    return reports
+
+
+def with_gpus(report: RunReport, number: int) -> RunReport:
+    """The report of a run that held ``number`` GPUs all the time."""
+    books = report.books
+    booked = {account: number * length for account, length in books.accounts_us.items()}
+    gpu = GpuHours(held=number * books.wall_us, idle=0, **booked)
+    return replace(report, books=msgspec.structs.replace(books, gpu=gpu))

@@ -13,6 +13,8 @@ from typing import Final
 
 import click
 
+from tachograph_collector.report.errors import MissingExtraError, ReportError
+
 OK: Final = 0
 GATE_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -63,6 +65,9 @@ def guarded(work: Callable[[], object]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except ReportError as error:
+        click.echo(f"tachograph: {error}", err=True)
+        return EXTRA_MISSING if isinstance(error, MissingExtraError) else BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         click.echo("tachograph: interrupted", err=True)
         return INTERRUPTED

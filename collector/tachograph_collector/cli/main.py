@@ -43,8 +43,7 @@ class LazyGroup(click.Group):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command line and exit with its code."""
         extra["standalone_mode"] = False
-        parent = super()
-        sys.exit(errors.guarded(lambda: parent.main(args, prog_name, **extra)))
+        sys.exit(errors.guarded(lambda: click.Group.main(self, args, prog_name, **extra)))
 
 
 @click.group(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 from tachograph_agent.events import LATEST_UNIX_SECONDS
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # click 8.1 and 8.2 have no such parameter
+    _ParamType = click.ParamType
 
-class Zone(click.ParamType):
+
+class Zone(_ParamType):
     """The name of a time zone, such as ``Europe/Berlin``."""
 
     name = "zone"
@@ -30,7 +35,7 @@ class Zone(click.ParamType):
             )
 
 
-class Instant(click.ParamType):
+class Instant(_ParamType):
     """An instant: ISO 8601 or Unix seconds. Without a zone it is taken in ``--tz``, else in UTC."""
 
     name = "time"
@@ -64,7 +69,7 @@ def unix_seconds(instant: datetime | float | None, zone: tzinfo | None) -> float
     return instant.timestamp()
 
 
-class Share(click.ParamType):
+class Share(_ParamType):
     """A share from 0 to 1, or a percentage with its sign: ``0.9`` and ``90%`` are the same."""
 
     name = "share"
@@ -81,7 +86,7 @@ class Share(click.ParamType):
         return share
 
 
-class Price(click.ParamType):
+class Price(_ParamType):
     """A price per GPU-hour, not negative."""
 
     name = "price"

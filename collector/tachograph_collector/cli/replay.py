@@ -118,6 +118,8 @@ def _check_outputs(*, as_json: bool, minutes: str | None, html: str | None) -> N
             raise extra_missing(f"--minutes {minutes}")
         output.check_writable("--minutes", minutes)
     if html is not None:
+        if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
+            raise extra_missing(f"--html {html}")
         output.check_writable("--html", html)
 
 
