@@ -51,6 +51,7 @@ def suspicious(line: str) -> bool:
         or "world_sizes" in line
         or "Root Cause" in line
         or "exitcode" in line
+        or "return code" in line
         or "milliseconds" in line
         or "SIGTERM" in line
         or "signal" in line
@@ -103,6 +104,7 @@ _STORAGE: Final = re.compile(
     r"No space left on device|Stale file handle|\[Errno 5\] Input/output error|Disk quota exceeded"
     r"|Transport endpoint is not connected"
 )
+_RETURN_CODE: Final = re.compile(r"\bexits with return code = (-?\d{1,6})\b")  # DeepSpeed's launcher
 _HEARTBEAT: Final = re.compile(r"Heartbeat monitor timed out|watchdog (?:thread )?(?:got )?stuck", re.IGNORECASE)
 _PYTHON_ERROR: Final = re.compile(
     r"(?:^|[\s:])(?P<name>(?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (?P<what>\S.*)"
@@ -243,6 +245,9 @@ def _elastic(line: str) -> Sign | None:
     found = _EXIT.search(line)
     if found is not None:
         return exited(int(found.group("code")), {"local_rank": int(found.group("local")[:9])})
+    found = _RETURN_CODE.search(line)
+    if found is not None and int(found.group(1)):
+        return exited(int(found.group(1)), {})
     return None
 
 
