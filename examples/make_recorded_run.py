@@ -175,8 +175,7 @@ def recorded_run(seed: int = 7) -> list[dict[str, Any]]:
     run.fail(27, 61, 760, category="host", node="node-07", rank=56, detail="no heartbeat for 60 s", inferred=True)
     run.train(12_400)
 
-    run.save_sync()
-    run.wait(12)
+    run.wait(95)  # until the last save is written
     run.emit("run.end", status="completed")
     run.wait(9)
     run.emit("allocation.end", gpus=NUM_GPUS)

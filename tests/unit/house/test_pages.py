@@ -40,13 +40,28 @@ def unknown_commands(page_text: str, targets: set[str], commands: dict[str, clic
     """The ``make`` and ``tachograph`` lines of a page's shell blocks that nobody could type with success."""
     wrong = []
     for line in tree.shell_lines(page_text):
-        for part in re.split(r"\||&&|;", line):
-            words = [word for word in shlex.split(part) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+        for words in _simple_commands(line):
             if words[:1] == ["make"]:
-                wrong += [part.strip() for word in words[1:] if "=" not in word and word not in targets]
+                wrong += [f"make {word}" for word in words[1:] if "=" not in word and word not in targets]
             elif words[:1] == ["tachograph"]:
                 wrong += _unknown_words(words, commands)
     return wrong
+
+
+def _simple_commands(line: str) -> list[list[str]]:
+    """The words of each command of a line, without what is set before it; a line that a shell can't read has none."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    simple: list[list[str]] = [[]]
+    try:
+        for token in lexer:
+            if set(token) <= set("|&;"):
+                simple.append([])
+            elif simple[-1] or not re.fullmatch(r"[A-Z_]+=.*", token):
+                simple[-1].append(token)
+    except ValueError:
+        return []
+    return simple
 
 
 def _unknown_words(words: list[str], commands: dict[str, click.Command]) -> list[str]:
@@ -99,7 +114,8 @@ def test_commands_that_nobody_could_type_are_found() -> None:
     replay = click.Command("replay", params=[click.Option(["--json/--no-json"]), click.Option(["-o", "--output"])])
     commands = {"": click.Group("tachograph"), "replay": replay}
     page = (
-        "```console\n$ make demo && make dmeo\n$ zcat LOG | tachograph replay - --json --no-json -o FILE | head\n"
+        "```console\n$ make demo && make X=1 dmeo\nit's what make prints\n"
+        "$ zcat LOG | tachograph replay - --json --no-json -o FILE | jq '.runs[] | {run}'\n"
         "$ TACHOGRAPH_RUN=x tachograph replay LOG --jsno  # a slip\n$ tachograph rpelay LOG\n```\n"
         "```python\ntachograph = 1\n```\n"
     )
