@@ -1,1 +1,37 @@
 """Which account each moment belongs to: events in, accounts out, no clock and no I/O."""
+
+from tachograph_collector.ledger.books import (
+    ACCOUNTS,
+    SUB_ACCOUNTS,
+    Anomaly,
+    AttemptRecord,
+    Books,
+    CheckpointRecord,
+    Details,
+    GpuHours,
+    Interruption,
+    Minute,
+    Restated,
+    RunSpan,
+    Segment,
+)
+from tachograph_collector.ledger.ledger import Ledger
+from tachograph_collector.ledger.source import StepSource
+
+__all__ = [
+    "ACCOUNTS",
+    "SUB_ACCOUNTS",
+    "Anomaly",
+    "AttemptRecord",
+    "Books",
+    "CheckpointRecord",
+    "Details",
+    "GpuHours",
+    "Interruption",
+    "Ledger",
+    "Minute",
+    "Restated",
+    "RunSpan",
+    "Segment",
+    "StepSource",
+]

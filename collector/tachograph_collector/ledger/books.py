@@ -59,6 +59,8 @@ class Segment(Struct, frozen=True, gc=False):
     attempt: int
     cause: str | None = None
     """For lost time, what made it lost: a failure's category, or a rollback's reason."""
+    by: tuple[int, int] | None = None
+    """For lost time, which interruption: the attempt that was interrupted, and how many rollbacks it had had."""
 
 
 class RunSpan(Struct, frozen=True):

@@ -1,0 +1,336 @@
+"""One generation's books: keeps what was booked, finds what has changed since, and answers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct, field
+from tachograph_agent.events import RunEnd, RunStart
+
+from tachograph_collector.ledger.booking import Booking
+from tachograph_collector.ledger.books import (
+    ACCOUNTS,
+    SUB_ACCOUNTS,
+    Books,
+    Details,
+    GpuHours,
+    Segment,
+    Status,
+)
+from tachograph_collector.ledger.gpus import Allocations
+from tachograph_collector.ledger.legs import FAR, WORK
+from tachograph_collector.ledger.outline import Generation, Loss, Outing, Verdict, decide, settle_ends
+from tachograph_collector.ledger.phases import PhaseBook
+from tachograph_collector.ledger.records import anomalies, attempts, checkpoints, interruptions
+from tachograph_collector.ledger.timeline import Timeline, beyond_step, cut_us
+
+
+class RunFacts(Struct):
+    """What the run's starts told of it, and what holds for all its generations."""
+
+    allocations: Allocations
+    phases: PhaseBook
+    world_size: int | None = None
+    gpus: int | None = None
+    price_per_gpu_hour: float | None = None
+    origin: str | None = None
+    saves_seen: bool = True
+    planned_mtbf_s: float | None = None
+    planned_interval_s: float | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, boundaries: Sequence[RunStart | RunEnd], allocations: Allocations, phases: PhaseBook) -> RunFacts:
+        """Of several starts, the first that tells a thing is believed; labels add up."""
+        facts = cls(allocations, phases)
+        for event in boundaries:
+            if not isinstance(event, RunStart):
+                continue
+            for name in (
+                "world_size",
+                "gpus",
+                "price_per_gpu_hour",
+                "origin",
+                "planned_mtbf_s",
+                "planned_interval_s",
+            ):
+                if getattr(facts, name) is None:
+                    setattr(facts, name, getattr(event, name))
+            if event.checkpoints == "unseen":
+                facts.saves_seen = False
+            for label, value in (event.labels or {}).items():
+                facts.labels.setdefault(label, str(value))
+        return facts
+
+
+Signature = tuple[object, ...]
+
+
+class GenerationBooks:
+    """The books of one run. ``update`` rebooks from the first moment that has changed, and no earlier."""
+
+    def __init__(self, run: str) -> None:
+        self.booking = Booking(run)
+        self._generation = Generation(run, [], [])
+        self._verdict = Verdict([], 0, over=False, done_step=0)
+        self._facts = RunFacts(Allocations(), PhaseBook())
+        self._signatures: list[tuple[Signature, Signature, Signature]] = []
+        self._marks: list[int] = []
+        self._worlds: list[int | None] = []
+        self._span_signature: Signature = ()
+        self._losses: dict[int, list[tuple[Loss, ...]]] = {}
+
+    @property
+    def status(self) -> Status:
+        """How the run stands."""
+        return self._generation.spans[-1].status if self._generation.spans else "running"
+
+    def update(self, generation: Generation, facts: RunFacts, dirty_us: int | None, horizon_us: int) -> None:
+        """Book what has changed, as of ``horizon_us``."""
+        old_gpus = self._gpus_of(self._worlds, self._facts)
+        self._generation, self._facts = generation, facts
+        settle_ends(generation, facts.phases)
+        self._verdict = decide(generation, self.status, saves_seen=facts.saves_seen)
+        self._losses = {}
+        for lineage in self._verdict.lineages:
+            self._losses.setdefault(lineage.outing, []).append(lineage.losses)
+        since_us = self._changed_since(dirty_us)
+        self._worlds = self._world_sizes()
+        timeline = Timeline(generation, self._verdict, facts.phases, facts.allocations)
+        self.booking.rebook(
+            since_us,
+            timeline.segments(since_us),
+            self._gpus_of(self._worlds, facts),
+            old_gpus,
+            min(horizon_us, generation.spans[-1].end_us),
+        )
+
+    # -- what has changed --------------------------------------------------------------------------------------------
+
+    def _changed_since(self, dirty_us: int | None) -> int:
+        """The earliest moment that may be booked differently from last time."""
+        outings, spans = self._generation.outings, self._generation.spans
+        span_signature = tuple((span.start_us, span.end_us, span.status) for span in spans)
+        since = FAR if dirty_us is None else dirty_us
+        for old, new in zip(self._span_signature, span_signature, strict=False):
+            if old != new:
+                assert isinstance(old, tuple)
+                since = min(
+                    since, old[0] if old[0] != new[0] else min(old[1], new[1]), new[0] if old[0] != new[0] else FAR
+                )
+                break
+        if len(self._span_signature) != len(span_signature):
+            longer = max(self._span_signature, span_signature, key=len)
+            first = longer[min(len(self._span_signature), len(span_signature))]
+            assert isinstance(first, tuple)
+            since = min(since, first[0])
+        world = (self._facts.world_size, self._facts.gpus, self._facts.allocations.known)
+        signatures = [self._signature(number, world) for number in range(len(outings))]
+        marks = [outing.own_last_us for outing in outings]
+        for number in range(max(len(signatures), len(self._signatures))):
+            old_signature = self._signatures[number] if number < len(self._signatures) else None
+            new_signature = signatures[number] if number < len(signatures) else None
+            if old_signature == new_signature:
+                continue
+            since = min(since, self._affected(number, old_signature, new_signature, marks))
+        self._signatures, self._marks, self._span_signature = signatures, marks, span_signature
+        return max(0, since) if since < FAR else (spans[-1].end_us if spans else 0)
+
+    def _affected(
+        self,
+        number: int,
+        old: tuple[Signature, Signature, Signature] | None,
+        new: tuple[Signature, Signature, Signature] | None,
+        marks: list[int],
+    ) -> int:
+        """The earliest moment that differs because of attempt ``number``."""
+        if old is None or new is None or old[0] != new[0]:
+            if number == 0:
+                return 0
+            return min(
+                marks[number - 1] if number <= len(marks) else FAR,
+                self._marks[number - 1] if number <= len(self._marks) else FAR,
+            )
+        since = FAR
+        if old[2] != new[2]:
+            since = min(self._marks[number], marks[number])
+        if old[1] != new[1]:
+            outing = self._generation.outings[number]
+            limits = [loss[0] for legs in (*old[1], *new[1]) for loss in legs]  # type: ignore[attr-defined]
+            lowest = min(limits, default=0)
+            for leg, high in outing.leg_ends():
+                first = beyond_step(leg, outing.track.pieces, high, lowest)
+                if first < high:
+                    since = min(since, outing.track.pieces[first][0])
+            since = min(since, marks[number], self._marks[number])
+        return since
+
+    def _signature(self, number: int, world: Signature) -> tuple[Signature, Signature, Signature]:
+        """What an attempt's booking depends on: its place, what became of its work, and its end."""
+        outing = self._generation.outings[number]
+        span = self._generation.spans[outing.span]
+        place: Signature = (
+            id(outing.track),
+            outing.first_piece,
+            outing.begin_us,
+            outing.start_us,
+            span.start_us,
+            outing.world_size,
+            world,
+            len(outing.legs),
+            tuple(leg.begin_us for leg in outing.legs),
+        )
+        losses: Signature = tuple(
+            tuple((loss.limit, loss.cause, loss.by) for loss in losses) for losses in self._losses.get(number, ())
+        )
+        end: Signature = (
+            outing.own_last_us,
+            outing.end_us,
+            outing.how,
+            outing.missing,
+            outing.cause.t if outing.cause is not None else None,
+            span.end_us,
+            span.status,
+            outing.last_step,
+            number + 1 < len(self._generation.outings),
+        )
+        return place, losses, end
+
+    # -- GPUs --------------------------------------------------------------------------------------------------------
+
+    def _world_sizes(self) -> list[int | None]:
+        """GPUs of each attempt: its own word, else the run's, else that of the attempt before it."""
+        sizes: list[int | None] = []
+        for outing in self._generation.outings:
+            size = outing.world_size
+            if size is None:
+                size = self._facts.world_size if self._facts.world_size is not None else self._facts.gpus
+            if size is None and sizes:
+                size = sizes[-1]
+            sizes.append(size)
+        return sizes
+
+    def _gpus_of(
+        self, worlds: list[int | None], facts: RunFacts
+    ) -> Callable[[Segment], Iterator[tuple[int, int | None, int | None]]]:
+        fallback = facts.world_size if facts.world_size is not None else facts.gpus
+
+        def gpus(segment: Segment) -> Iterator[tuple[int, int | None, int | None]]:
+            world = worlds[segment.attempt] if segment.attempt < len(worlds) else fallback
+            if not facts.allocations.known:
+                yield segment.end_us - segment.start_us, world, world
+                return
+            edges = [
+                segment.start_us,
+                *facts.allocations.changes(segment.start_us, segment.end_us),
+                segment.end_us,
+            ]
+            for low, high in pairwise(edges):
+                held = facts.allocations.held(low)
+                yield high - low, world if held is None else held, world
+
+        return gpus
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def books(self) -> Books:
+        """The run's books as they stand."""
+        booking, facts, spans = self.booking, self._facts, self._generation.spans
+        accounts = dict.fromkeys(ACCOUNTS, 0)
+        subs: dict[str, int] = {}
+        for account in ACCOUNTS:
+            for sub in SUB_ACCOUNTS[account]:
+                amount = booking.subs_us[f"{account}/{sub}"]
+                subs[f"{account}/{sub}"] = amount
+                accounts[account] += amount
+        outings = self._generation.outings
+        hows = [outing.how for outing in outings]
+        gpu = booking.gpu_us
+        world = next((size for size in reversed(self._worlds) if size is not None), facts.world_size or facts.gpus)
+        return Books(
+            run=booking.run,
+            status=self.status,
+            start_us=spans[0].start_us,
+            end_us=spans[-1].end_us,
+            spans=list(spans),
+            wall_us=sum(span.end_us - span.start_us for span in spans),
+            accounts_us=accounts,
+            subs_us=subs,
+            lost_by_cause_us={cause: us for cause, us in sorted(booking.causes_us.items()) if us},
+            at_risk_us=self._at_risk_us(),
+            num_attempts=len(outings),
+            num_failures=hows.count("failure"),
+            num_planned_stops=hows.count("planned"),
+            num_unexplained_stops=hows.count("unexplained"),
+            num_rollbacks=sum(len(outing.legs) - 1 for outing in outings),
+            steps=self._verdict.done_step,
+            num_minutes={account: booking.labels[account] for account in ACCOUNTS},
+            gpu=None
+            if gpu["unknown"] or not gpu["held"]
+            else GpuHours(gpu["held"], gpu["kept"], gpu["checkpoint"], gpu["lost"], gpu["restart"], gpu["idle"]),
+            price_per_gpu_hour=facts.price_per_gpu_hour,
+            origin=facts.origin,
+            checkpoints_seen=facts.saves_seen,
+            planned_mtbf_s=facts.planned_mtbf_s,
+            planned_interval_s=facts.planned_interval_s,
+            world_size=world,
+            labels=facts.labels,
+        )
+
+    def _at_risk_us(self) -> int | None:
+        """Kept time that no landed checkpoint covers yet."""
+        if not self._facts.saves_seen:
+            return None
+        if self.status != "running" or not self._generation.outings:
+            return 0
+        covered = self._verdict.covered_step
+        last = len(self._generation.outings) - 1
+        risk = 0
+        for number in range(last, -1, -1):
+            outing = self._generation.outings[number]
+            if outing.last_step < covered and outing.stepped:
+                break
+            risk += self._at_risk_in(outing, covered)
+            if outing.resume is not None and outing.resume <= covered:
+                break
+        return risk
+
+    def _at_risk_in(self, outing: Outing, covered: int) -> int:
+        """Kept time of one attempt beyond the covered step, its running tail included."""
+        pieces = outing.track.pieces
+        stretches: list[tuple[int, int]] = []
+        worked_us = outing.own_last_us
+        for leg, high in outing.leg_ends():
+            for piece in pieces[beyond_step(leg, pieces, high, covered) : high]:
+                if piece[2] in WORK and piece[4] > covered:
+                    stretches.append((cut_us(outing.track, piece, covered), min(piece[1], outing.end_us)))
+            if high > leg.first_piece:
+                worked_us = max(worked_us, min(pieces[high - 1][1], outing.end_us))
+        if outing.how == "running" and worked_us < outing.end_us:
+            stretches.append((worked_us, outing.end_us))
+        return sum(self._kept_between(low, high) for low, high in stretches)
+
+    def _kept_between(self, low: int, high: int) -> int:
+        segments = self.booking.segments
+        place = bisect_left(segments, low + 1, key=lambda segment: segment.end_us)
+        kept = 0
+        while place < len(segments) and segments[place].start_us < high:
+            segment = segments[place]
+            if segment.account == "kept":
+                kept += min(high, segment.end_us) - max(low, segment.start_us)
+            place += 1
+        return kept
+
+    def details(self, incomplete: Callable[[int], bool]) -> Details:
+        """The records behind the books."""
+        generation, booking = self._generation, self.booking
+        return Details(
+            attempts=attempts(generation, booking),
+            interruptions=interruptions(generation, booking),
+            checkpoints=checkpoints(generation, self._verdict),
+            anomalies=anomalies(generation),
+            minutes=booking.minutes(incomplete),
+            segments=list(booking.segments),
+        )

@@ -1,0 +1,435 @@
+"""One pass over a track's records in order: which incarnation, which leg, who owns each stretch (rules 2, 3, 4, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tachograph_agent.events import AttemptStart, Rollback, RunEnd, RunStart
+
+from tachograph_collector.ledger.legs import (
+    FAR,
+    REOPEN_US,
+    STALL_FLOOR_US,
+    SURVIVAL_US,
+    WORK,
+    Leg,
+    Piece,
+    StepRow,
+)
+from tachograph_collector.ledger.phases import PhaseBook
+from tachograph_collector.ledger.saves import Save
+from tachograph_collector.ledger.stretch import eval_us, number, pieces_of, stall_us
+
+Other: TypeAlias = tuple[int, int, Save | AttemptStart | Rollback | RunEnd | RunStart]
+"""What is no step: its time (a save's beginning), its place among events of one time, and itself."""
+
+
+class Fold:
+    """Folds step rows and other events into ``legs`` and ``pieces``, which it extends in place."""
+
+    def __init__(
+        self,
+        steps: list[StepRow],
+        legs: list[Leg],
+        pieces: list[Piece],
+        phases: PhaseBook,
+        lead: int | None,
+        closed_us: int | None,
+        num_set_aside: int,
+        opens_between: Callable[[int, int], bool],
+    ) -> None:
+        self.steps = steps
+        self.legs = legs
+        self.pieces = pieces
+        self.phases = phases
+        self.lead = lead
+        self.closed_us = closed_us
+        self.num_set_aside = num_set_aside
+        self._opens_between = opens_between
+        self._forced = False
+
+    def run(self, first: int, last: int, others: list[Other]) -> None:
+        """Fold ``steps[first:last]`` and ``others``; at one time steps come before all others."""
+        at = first
+        for other in others:
+            at = self._steps_until(at, last, other[0])
+            self._take_other(other, at)
+        self._steps_until(at, last, FAR)
+        if self.legs:
+            self._close_piece(self.legs[-1])
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _steps_until(self, at: int, last: int, until_us: int) -> int:
+        """Fold records that end at or before ``until_us``; plain ones in a loop that does nothing else."""
+        steps = self.steps
+        while at < last and steps[at][0] <= until_us:
+            leg = self.legs[-1] if self.legs else None
+            if leg is not None and leg.stepped and self.closed_us is None and leg.end_us is None:
+                quiet_us = min(until_us, self.phases.next_training(leg.mark_us))
+                at = self._plain_steps(leg, at, last, quiet_us)
+                if at >= last or steps[at][0] > until_us:
+                    return at
+            self._take_step(steps[at], at)
+            at += 1
+        return at
+
+    def _plain_steps(self, leg: Leg, at: int, last: int, quiet_us: int) -> int:
+        """The common case: the next record in order, timed, without phase, save or stall since the one before."""
+        mark, done = leg.mark_us, leg.last_step
+        start, after = leg.open_start, leg.open_after
+        alive, record_step = leg.alive_us, leg.record_step
+        unit_start, unit_after = leg.unit_start, leg.unit_after
+        dur, count = leg.one_dur, leg.one_count
+        first = at
+        for t, step, d, c in self.steps[at:last] if last - at > 1 else (self.steps[at],):
+            new = step - done
+            if t > quiet_us or d < 0 or new <= 0 or step <= record_step or t <= mark:
+                break
+            expected = d if new == c else d * new // c
+            if t - mark - expected > STALL_FLOOR_US:
+                break
+            if start < 0:
+                start, after = mark, done
+            unit_start, unit_after = mark, done
+            mark, done, record_step, dur, count = t, step, step, d, c
+            one = d // c if c > 1 else d
+            margin = max(SURVIVAL_US, one)
+            if t - one - margin > alive:
+                alive = t - one - margin
+            at += 1
+        if at > first:
+            leg.mark_us = leg.record_us = mark
+            leg.last_step = leg.record_step = done
+            leg.open_start, leg.open_after, leg.alive_us = start, after, alive
+            leg.one_dur = leg.unit_dur = dur
+            leg.one_count = leg.unit_count = count
+            leg.unit_start, leg.unit_after = unit_start, unit_after
+            leg.unit_piece = len(self.pieces)
+            leg.unit_may_stall = True
+        return at
+
+    def _take_step(self, row: StepRow, at: int) -> None:
+        t, step, dur, count = row
+        leg = self.legs[-1] if self.legs else None
+        if self.closed_us is not None:
+            begin = t - max(dur, 0)
+            if begin <= self.closed_us + REOPEN_US:
+                self.num_set_aside += 1
+                return
+            leg = self._open(begin, fixed=False)
+        elif leg is None or self._forced:
+            leg = self._open(t - max(dur, 0), fixed=False)
+        if leg.stepped:
+            if step == leg.record_step and dur > 0 and 2 * count * (t - leg.record_us) < dur:
+                return
+            if step <= leg.record_step:
+                leg = self._open(t - (dur // count if dur > 0 else 0), fixed=True)
+        if not leg.stepped:
+            self._first_record(leg, row, self._next_record(at, step))
+        else:
+            self._further_record(leg, row)
+        leg.record_step, leg.record_us = step, t
+        if dur >= 0:
+            leg.one_dur, leg.one_count = dur, count
+            one = dur // count
+            leg.alive_us = max(leg.alive_us, t - one - max(SURVIVAL_US, one))
+
+    def _next_record(self, at: int, step: int) -> StepRow | None:
+        """The record after ``at``, if it belongs to the same incarnation."""
+        if at + 1 >= len(self.steps):
+            return None
+        following = self.steps[at + 1]
+        if following[1] <= step:
+            return None
+        if self._opens_between(self.steps[at][0], following[0]):
+            return None
+        return following
+
+    def _first_record(self, leg: Leg, row: StepRow, following: StepRow | None) -> None:
+        """Rule 3: what a leg's first record covers and owns."""
+        t, step, dur, count = row
+        if not leg.fixed:
+            leg.begin_us = max(0, min(leg.begin_us, t - max(dur, 0)))
+        one, warmup = dur, 0
+        each_dur, each_count = dur, count
+        if following is not None and following[2] >= 0 and dur >= 0:
+            next_dur, next_count = following[2], following[3]
+            if next_dur * count < dur * next_count:
+                each_dur, each_count = next_dur, next_count
+            if leg.rollback_reason is None and dur * next_count > 2 * next_dur * count:
+                warmup = dur - next_dur * count // next_count
+        free = self._free_before(leg, t)
+        leg.resume = self._resume_step(leg, row, each_dur, each_count, sum(high - low for low, high in free))
+        leg.stepped = True
+        leg.first_step = step
+        beyond = max(0, step - leg.resume - count)
+        wanted = [
+            ("train", one - warmup),
+            ("warmup", warmup),
+            ("train", beyond * each_dur // each_count if dur >= 0 else 0),
+        ]
+        named: list[tuple[int, int, str]] = []
+        for name, length in wanted:
+            left = length
+            while left > 0 and free:
+                low, high = free.pop()
+                begin = max(low, high - left)
+                named.append((begin, high, name))
+                left -= high - begin
+                if begin > low:
+                    free.append((low, begin))
+        named.reverse()
+        named = self._split_by_phase(named)
+        leg.work_begin_us = named[0][0] if named else t
+        leg.unit_piece = self._insert_pieces(leg, number(named, leg.resume, step))
+        leg.last_step = step
+        leg.unit_start, leg.unit_after, leg.unit_dur, leg.unit_count = leg.mark_us, leg.resume, dur, count
+        leg.unit_may_stall = False
+        leg.mark_us = max(leg.mark_us, t)
+
+    def _resume_step(self, leg: Leg, row: StepRow, each_dur: int, each_count: int, free_us: int) -> int:
+        """Rule 3: the step after which the first record works on."""
+        _, step, dur, count = row
+        if leg.told is not None:
+            beyond = step - leg.told - count
+            needed = 0 if dur < 0 else (dur + beyond * each_dur // each_count if beyond > 0 else 0)
+            if leg.told < step and needed <= free_us:
+                return leg.told
+            leg.disbelieved = True
+        elif leg.saved_first is not None and leg.saved_first < step:
+            return leg.saved_first
+        return max(0, step - count)
+
+    def _free_before(self, leg: Leg, t_us: int) -> list[tuple[int, int]]:
+        """The time of the leg before ``t_us`` outside its saves, in order."""
+        free: list[tuple[int, int]] = []
+        at = leg.begin_us
+        for low, high, name, *_ in self.pieces[leg.first_piece :]:
+            if name in WORK:
+                continue
+            if low > at:
+                free.append((at, min(low, t_us)))
+            at = max(at, high)
+        if at < t_us:
+            free.append((at, t_us))
+        return free
+
+    def _split_by_phase(self, named: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+        split: list[tuple[int, int, str]] = []
+        for low, high, name in named:
+            if name != "train":
+                split.append((low, high, name))
+                continue
+            split.extend(piece[:3] for piece in pieces_of(low, high, self.phases.training_in(low, high), 0, 0, 1))
+        return split
+
+    def _insert_pieces(self, leg: Leg, new: list[Piece]) -> int:
+        """Add pieces among the leg's saves, in time order; gives where the first of them stands."""
+        merged = sorted([*self.pieces[leg.first_piece :], *new])
+        self.pieces[leg.first_piece :] = merged
+        return self.pieces.index(new[0]) if new else len(self.pieces)
+
+    def _further_record(self, leg: Leg, row: StepRow) -> None:
+        t, step, dur, count = row
+        self._close_piece(leg)
+        self._end_open_save(leg, t - (dur // count if dur > 0 else 0))
+        start, after = leg.mark_us, leg.last_step
+        leg.unit_start, leg.unit_after, leg.unit_dur, leg.unit_count = start, after, dur, count
+        leg.unit_piece = len(self.pieces)
+        leg.unit_may_stall = dur >= 0
+        leg.last_step = max(leg.last_step, step)
+        if t <= start:
+            return
+        self._own(leg, start, t)
+        leg.mark_us = t
+
+    def _own(self, leg: Leg, start_us: int, end_us: int) -> None:
+        """Add the pieces of [start, end) for the leg's current unit: phases, and the stall first."""
+        phases = self.phases.training_in(start_us, end_us)
+        new = leg.last_step - leg.unit_after
+        stalled = 0
+        if leg.unit_may_stall:
+            stalled = stall_us(end_us - start_us, eval_us(phases), leg.unit_dur, new, leg.unit_count)
+        after = leg.unit_after if new > 0 else leg.last_step - 1
+        self.pieces.extend(pieces_of(start_us, end_us, phases, stalled, after, leg.last_step))
+
+    def _close_piece(self, leg: Leg) -> None:
+        """End the piece that is still growing."""
+        if leg.open_start >= 0:
+            self.pieces.append((leg.open_start, leg.mark_us, "train", leg.open_after, leg.last_step, 0, 0))
+            leg.open_start = -1
+            leg.unit_piece = len(self.pieces)
+
+    # -- everything else ---------------------------------------------------------------------------------------------
+
+    def _take_other(self, other: Other, at: int) -> None:
+        t_us, _, event = other
+        if isinstance(event, RunEnd):
+            if self.legs:
+                self._close_piece(self.legs[-1])
+            self.closed_us = t_us
+            return
+        if isinstance(event, RunStart):
+            if self.closed_us is not None:
+                self.closed_us = None
+                self._forced = True
+            return
+        if self.closed_us is not None:
+            if t_us <= self.closed_us + REOPEN_US:
+                self.num_set_aside += 1
+                return
+            self._open(t_us, fixed=False)
+        if isinstance(event, AttemptStart):
+            self._take_start(t_us, event)
+        elif isinstance(event, Rollback):
+            self._take_rollback(t_us, event)
+        else:
+            self._take_save(event, at)
+
+    def _open(self, begin_us: int, *, fixed: bool) -> Leg:
+        """Open a new incarnation."""
+        number_of = self.legs[-1].attempt + 1 if self.legs else 0
+        if self.legs:
+            self._close_piece(self.legs[-1])
+        begin_us = max(0, begin_us)
+        leg = Leg(number_of, begin_us, fixed, mark_us=begin_us, first_piece=len(self.pieces))
+        self.legs.append(leg)
+        self.closed_us = None
+        self._forced = False
+        return leg
+
+    def _current(self, begin_us: int) -> Leg:
+        """The leg that goes on, or a new incarnation where none does."""
+        if not self.legs or self._forced:
+            return self._open(begin_us, fixed=False)
+        return self.legs[-1]
+
+    def _is_leads(self, event: AttemptStart) -> bool:
+        return event.rank is None or self.lead is None or event.rank <= self.lead
+
+    def _take_start(self, t_us: int, event: AttemptStart) -> None:
+        leg = self._current(t_us)
+        stepped = any(other.stepped for other in self.legs if other.attempt == leg.attempt)
+        if stepped:
+            if not self._is_leads(event):
+                return
+            leg = self._open(t_us, fixed=False)
+        rank = -1 if event.rank is None else event.rank
+        if not leg.fixed:
+            leg.begin_us = min(leg.begin_us, t_us)
+        leg.start_us = t_us if leg.start_us is None else min(leg.start_us, t_us)
+        if leg.told_rank is None or rank < leg.told_rank:
+            leg.told_rank = rank
+            if event.resume_step is not None or leg.told is None:
+                leg.told = event.resume_step
+            if event.world_size is not None or leg.world_size is None:
+                leg.world_size = event.world_size
+
+    def _take_rollback(self, t_us: int, event: Rollback) -> None:
+        leg = self._current(t_us)
+        self._close_piece(leg)
+        self._end_open_save(leg, t_us)
+        leg.end_us = t_us
+        self.legs.append(
+            Leg(
+                leg.attempt,
+                t_us,
+                fixed=True,
+                rollback_reason=event.reason or "rollback",
+                told=event.to_step,
+                world_size=leg.world_size,
+                mark_us=t_us,
+                first_piece=len(self.pieces),
+                alive_us=leg.alive_us,
+                one_dur=leg.one_dur,
+                one_count=leg.one_count,
+            )
+        )
+
+    def _take_save(self, save: Save, at: int) -> None:
+        leg = self._current(save.begin_us)
+        if not leg.fixed and not leg.stepped:
+            leg.begin_us = min(leg.begin_us, save.begin_us)
+        begin = save.begin_us
+        self._end_open_save(leg, begin)
+        if leg.stepped:
+            self._own_until_save(leg, save)
+        else:
+            leg.saved_first = save.step
+        self._close_piece(leg)
+        start = max(begin, leg.mark_us)
+        end = save.end_us
+        name = "aborted" if save.failed else "save"
+        if end is None:
+            following = self.steps[at] if at < len(self.steps) else None
+            if (
+                following is not None
+                and following[1] > leg.record_step
+                and not self._opens_between(begin, following[0])
+            ):
+                t, _, dur, count = following
+                end = max(begin, t - (dur // count if dur > 0 else 0))
+            else:
+                end, name = FAR, "aborted"
+        if end > start:
+            self.pieces.append((start, end, name, leg.last_step, leg.last_step, 0, 0))
+        leg.mark_us = max(leg.mark_us, begin if end == FAR else end)
+        leg.unit_start, leg.unit_after = leg.mark_us, leg.last_step
+        leg.unit_dur, leg.unit_count = (leg.one_dur if leg.one_dur >= 0 else -1), leg.one_count
+        leg.unit_piece = len(self.pieces)
+        leg.unit_may_stall = leg.stepped and leg.one_dur >= 0
+
+    def _end_open_save(self, leg: Leg, at_us: int) -> None:
+        """A save that was never closed ends at the latest where something else begins."""
+        if len(self.pieces) > leg.first_piece and self.pieces[-1][1] == FAR:
+            start, _, name, *rest = self.pieces.pop()
+            end = max(start, at_us)
+            if end > start:
+                self.pieces.append((start, end, name, rest[0], rest[1], rest[2], rest[3]))
+            leg.mark_us = max(leg.mark_us, end)
+
+    def _own_until_save(self, leg: Leg, save: Save) -> None:
+        """The time between the last record and this save: that step's, or the steps' that the save proves."""
+        begin = save.begin_us
+        if save.step > leg.last_step:
+            self._close_piece(leg)
+            leg.unit_start, leg.unit_after = leg.mark_us, leg.last_step
+            leg.unit_dur, leg.unit_count = leg.one_dur, leg.one_count
+            leg.unit_may_stall = leg.one_dur >= 0
+            leg.last_step = save.step
+            if begin > leg.mark_us:
+                self._own(leg, leg.mark_us, begin)
+                leg.mark_us = begin
+            return
+        if begin <= leg.mark_us:
+            return
+        phases = self.phases.training_in(leg.unit_start, begin)
+        new = leg.last_step - leg.unit_after
+        if leg.unit_may_stall and stall_us(begin - leg.unit_start, eval_us(phases), leg.unit_dur, new, leg.unit_count):
+            self._take_back_unit(leg)
+            self._own(leg, leg.unit_start, begin)
+        else:
+            tail = pieces_of(
+                leg.mark_us, begin, self.phases.training_in(leg.mark_us, begin), 0, leg.last_step - 1, leg.last_step
+            )
+            if leg.open_start < 0 or len(tail) != 1 or tail[0][2] != "train":
+                self._close_piece(leg)
+                self.pieces.extend(tail)
+        leg.mark_us = begin
+
+    def _take_back_unit(self, leg: Leg) -> None:
+        """Remove the pieces of the last record, to book it anew together with the time after it."""
+        if leg.open_start >= 0:
+            if leg.unit_start > leg.open_start:
+                self.pieces.append((leg.open_start, leg.unit_start, "train", leg.open_after, leg.unit_after, 0, 0))
+            leg.open_start = -1
+            return
+        while len(self.pieces) > leg.unit_piece:
+            self.pieces.pop()
+        # A record folded with others into one piece, closed since: cut its own part off again.
+        if self.pieces and self.pieces[-1][1] > leg.unit_start and self.pieces[-1][2] == "train":
+            start, _, name, after, *_ = self.pieces.pop()
+            if leg.unit_start > start:
+                self.pieces.append((start, leg.unit_start, name, after, leg.unit_after, 0, 0))

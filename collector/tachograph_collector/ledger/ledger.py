@@ -1,0 +1,73 @@
+"""The ledger of any number of runs: events in, in any order, any number of times; books out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tachograph_agent.events import AnyEvent
+
+from tachograph_collector.ledger.answer import GenerationBooks
+from tachograph_collector.ledger.books import Books, Details, Restated
+from tachograph_collector.ledger.run_ledger import ABANDONED_US, RunLedger
+from tachograph_collector.ledger.source import StepSource
+
+
+class Ledger:
+    """Books every moment of every run. Pure: no clock, no I/O except through ``source``. Not thread-safe.
+
+    Times in and out are whole microseconds since 1970. ``now_us`` is given by the caller: None reads a finished log, to
+    its latest event. A run that was started from step 0 after it had completed is a further run, ``name#2``.
+    """
+
+    def __init__(self, source: StepSource | None = None, abandoned_us: int = ABANDONED_US) -> None:
+        self._source = source
+        self._abandoned_us = abandoned_us
+        self._runs: dict[str, RunLedger] = {}
+
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Take a batch of events."""
+        names = {event.run for event in events}
+        if len(names) == 1:
+            self._ledger(names.pop()).add(events)
+            return
+        for name in sorted(names):
+            self._ledger(name).add([event for event in events if event.run == name])
+
+    def _ledger(self, name: str) -> RunLedger:
+        ledger = self._runs.get(name)
+        if ledger is None:
+            ledger = self._runs[name] = RunLedger(name, self._source, self._abandoned_us)
+        return ledger
+
+    def runs(self, now_us: int | None = None) -> list[str]:
+        """The names of all runs that have any time of their own, in the order in which they were first heard of."""
+        return [generation.booking.run for ledger in self._runs.values() for generation in ledger.settle(now_us)]
+
+    def _find(self, run: str, now_us: int | None) -> tuple[RunLedger, GenerationBooks]:
+        base = run.rpartition("#")[0] or run
+        for name in (run, base):
+            ledger = self._runs.get(name)
+            if ledger is None:
+                continue
+            for generation in ledger.settle(now_us):
+                if generation.booking.run == run:
+                    return ledger, generation
+        raise KeyError(f"no run named {run!r}; known are {', '.join(map(repr, self.runs(now_us))) or 'none'}")
+
+    def books(self, run: str, now_us: int | None = None) -> Books:
+        """The books of one run; ``KeyError`` if no such run has any time of its own."""
+        return self._find(run, now_us)[1].books()
+
+    def details(self, run: str, now_us: int | None = None) -> Details:
+        """The records behind the books of one run."""
+        ledger, generation = self._find(run, now_us)
+        return generation.details(ledger.is_incomplete)
+
+    def restated(self, now_us: int | None = None) -> list[Restated]:
+        """Minutes that had been booked and are booked differently now, since the last call, of all runs."""
+        return [minute for ledger in self._runs.values() for minute in ledger.restated(now_us)]
+
+    def set_aside(self, run: str) -> dict[str, int]:
+        """How many events of a run were set aside, by reason."""
+        ledger = self._runs.get(run) or self._runs.get(run.rpartition("#")[0])
+        return dict(ledger.num_set_aside) if ledger is not None else {}

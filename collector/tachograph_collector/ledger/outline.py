@@ -1,0 +1,351 @@
+"""The run in outline: its spans, its attempts and how each ended, and from which step each goes on (rules 1, 2, 7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+from tachograph_agent.events import AttemptEnd, Failure, RunEnd, RunStart, microseconds
+
+from tachograph_collector.ledger.books import How, RunSpan, Status
+from tachograph_collector.ledger.legs import Leg
+from tachograph_collector.ledger.phases import PhaseBook
+from tachograph_collector.ledger.track import Track
+
+NOTICE_US: Final = 15 * 60 * 1_000_000
+"""A planned end explains a stop at most this long after it."""
+
+EndEvent = Failure | AttemptEnd
+
+
+class Outing(Struct):
+    """One attempt as the run's outline sees it."""
+
+    track: Track
+    legs: list[Leg]
+    first_piece: int
+    last_piece: int
+    name: str
+    begin_us: int
+    span: int = 0
+    ends: list[EndEvent] = field(default_factory=list)
+    end_us: int = 0
+    how: How = "running"
+    cause: EndEvent | None = None
+    """The failure or end that ended it."""
+    missing: int = 0
+    """Steps after its last known one that the next attempt proves to have been done."""
+
+    @property
+    def stepped(self) -> bool:
+        """Whether any step of it is known."""
+        return any(leg.stepped for leg in self.legs)
+
+    @property
+    def last_leg(self) -> Leg:
+        """The leg that it ended with."""
+        return self.legs[-1]
+
+    def leg_ends(self) -> Iterator[tuple[Leg, int]]:
+        """Each leg with the place in the track's pieces where its own end."""
+        for place, leg in enumerate(self.legs):
+            yield leg, self.last_piece if place + 1 == len(self.legs) else self.legs[place + 1].first_piece
+
+    @property
+    def own_last_us(self) -> int:
+        """The end of its last step or save; its beginning if it had none."""
+        return max(leg.mark_us for leg in self.legs)
+
+    @property
+    def last_step(self) -> int:
+        """The last step known to be done."""
+        return self.last_leg.known_step or (self.last_leg.told or 0)
+
+    @property
+    def resume(self) -> int | None:
+        """The step after which it works on, by the evidence; None if it never stepped."""
+        return self.legs[0].resume
+
+    @property
+    def start_us(self) -> int | None:
+        """When its start was told."""
+        return self.legs[0].start_us
+
+    @property
+    def world_size(self) -> int | None:
+        """Its number of ranks, if anyone told."""
+        return self.legs[0].world_size
+
+    @property
+    def work_begin_us(self) -> int | None:
+        """When its first work began; None if it never stepped."""
+        first = next((leg for leg in self.legs if leg.stepped), None)
+        return first.work_begin_us if first else None
+
+    @property
+    def alive_us(self) -> int:
+        """Up to when it survived whatever happened."""
+        return max(leg.alive_us for leg in self.legs)
+
+
+class Generation(Struct):
+    """One run: its spans and attempts. A start from step 0 after ``completed`` begins the next."""
+
+    name: str
+    spans: list[RunSpan]
+    outings: list[Outing]
+
+
+def outings_of(tracks: Sequence[Track]) -> list[Outing]:
+    """All attempts of all tracks, in the order in which they began."""
+    outings: list[Outing] = []
+    for track in tracks:
+        for leg in track.legs:
+            if leg.rollback_reason is not None and outings and outings[-1].legs[-1].attempt == leg.attempt:
+                outings[-1].legs.append(leg)
+                continue
+            if outings and outings[-1].track is track:
+                outings[-1].last_piece = leg.first_piece
+            outings.append(Outing(track, [leg], leg.first_piece, len(track.pieces), track.name, leg.begin_us))
+    outings.sort(key=lambda outing: (outing.begin_us, outing.name))
+    return outings
+
+
+def spans_of(
+    boundaries: Sequence[RunStart | RunEnd], outings: Sequence[Outing], end_us: int
+) -> tuple[list[RunSpan], bool]:
+    """The run's segments of time (rule 1), the last one open to ``end_us`` if no end closed it; and whether it is."""
+    marks: list[tuple[int, int, RunStart | RunEnd | None]] = [
+        (microseconds(event.t), 0 if isinstance(event, RunEnd) else 1, event) for event in boundaries
+    ]
+    marks += [(outing.begin_us, 2, None) for outing in outings]
+    marks.sort(key=lambda mark: mark[:2])
+    spans: list[RunSpan] = []
+    opened: int | None = None
+    for t_us, _, event in marks:
+        if isinstance(event, RunEnd):
+            if opened is not None:
+                spans.append(RunSpan(opened, t_us, event.status))
+                opened = None
+        elif opened is None:
+            opened = t_us
+    if opened is not None:
+        spans.append(RunSpan(opened, max(opened, end_us), "running"))
+    return spans, opened is not None
+
+
+def generations_of(name: str, spans: list[RunSpan], outings: list[Outing]) -> list[Generation]:
+    """Split at each start from step 0 after ``completed``; the others continue the run."""
+    for outing in outings:
+        outing.span = max(0, bisect_right(spans, outing.begin_us, key=lambda span: span.start_us) - 1)
+    generations = [Generation(name, [], [])]
+    for number, span in enumerate(spans):
+        here = [outing for outing in outings if outing.span == number]
+        current = generations[-1]
+        if current.spans and current.spans[-1].status == "completed" and _from_scratch(here):
+            current = Generation(f"{name}#{len(generations) + 1}", [], [])
+            generations.append(current)
+        current.spans.append(span)
+        for outing in here:
+            outing.span = len(current.spans) - 1
+        current.outings.extend(here)
+    return generations
+
+
+def _from_scratch(outings: Sequence[Outing]) -> bool:
+    for outing in outings:
+        resume = outing.resume
+        if resume is not None:
+            return resume == 0
+    return any(outing.legs[0].told == 0 for outing in outings[:1])
+
+
+def settle_ends(generation: Generation, phases: PhaseBook) -> None:
+    """Say when and how each attempt ended (rule 2)."""
+    outings = generation.outings
+    for place, outing in enumerate(outings):
+        following = outings[place + 1] if place + 1 < len(outings) else None
+        span = generation.spans[outing.span]
+        limit_us = span.end_us
+        same_span = following is not None and following.span == outing.span
+        if following is not None and same_span:
+            limit_us = min(limit_us, following.begin_us)
+        ended = next((event for event in outing.ends if microseconds(event.t) > outing.alive_us), None)
+        if ended is not None:
+            outing.end_us = max(microseconds(ended.t), outing.own_last_us, outing.begin_us)
+        elif same_span:
+            sign = phases.last_sign(outing.name, outing.begin_us, limit_us)
+            outing.end_us = max(outing.own_last_us, sign)
+        else:
+            outing.end_us = limit_us
+        outing.end_us = max(outing.begin_us, min(outing.end_us, limit_us))
+        outing.cause = ended
+    for place, outing in enumerate(outings):
+        rest = outings[place + 1 :]
+        outing.how = _how(outing, rest, generation.spans[outing.span])
+        decider = next((other for other in rest if other.stepped), None)
+        if decider is not None and decider.resume is not None and outing.stepped:
+            outing.missing = max(0, decider.resume - outing.last_step)
+
+
+def place_ends(outings: Sequence[Outing], ends: Sequence[EndEvent], spans: Sequence[RunSpan]) -> list[EndEvent]:
+    """Give each failure and end to its attempt (rule 2); returns those that belong to none."""
+    unplaced: list[EndEvent] = []
+    by_name: dict[str, list[Outing]] = {}
+    for outing in outings:
+        by_name.setdefault(outing.name, []).append(outing)
+    for event in ends:
+        t_us = microseconds(event.t)
+        span = bisect_right(spans, t_us, key=lambda span: span.start_us) - 1
+        if span < 0 or t_us > spans[span].end_us:
+            unplaced.append(event)
+            continue
+        named = event.attempt is not None
+        among = by_name.get(str(event.attempt), []) if named else outings
+        place = bisect_right(among, t_us, key=lambda outing: outing.begin_us) - 1
+        if place < 0 and (not named or not among):
+            unplaced.append(event)
+            continue
+        among[max(place, 0)].ends.append(event)
+    return unplaced
+
+
+def _is_planned(event: EndEvent) -> bool:
+    return isinstance(event, AttemptEnd) and event.planned
+
+
+def _how(outing: Outing, rest: Sequence[Outing], span: RunSpan) -> How:
+    by = outing.cause
+    if by is not None and _is_planned(by):
+        return "planned"
+    at_us = microseconds(by.t) if by is not None else outing.end_us
+    for event in outing.ends:
+        if _is_planned(event) and at_us - NOTICE_US <= microseconds(event.t) <= at_us:
+            return "planned"
+    if by is not None:
+        return "failure"
+    followed = bool(rest) and rest[0].span == outing.span
+    if not followed and span.status in ("failed", "abandoned"):
+        return "failure"
+    if followed:
+        if not outing.stepped:
+            return "failure"
+        decider = next((other for other in rest if other.stepped), None)
+        if decider is not None and decider.resume is not None and decider.resume < outing.last_step:
+            return "failure"
+        return "unexplained"
+    if span.status == "running":
+        return "running"
+    return "cancelled" if span.status == "cancelled" else "completed"
+
+
+class Loss(Struct, frozen=True):
+    """A decision to go on from ``limit``: of the work before it, the steps beyond were thrown away."""
+
+    limit: int
+    cause: str
+    by: tuple[int, int]
+    """The interruption behind it: (attempt, its leg) that was interrupted."""
+
+
+class Lineage(Struct):
+    """One leg in the order of the run, and what decides over its work."""
+
+    outing: int
+    leg: Leg
+    losses: tuple[Loss, ...] = ()
+    """In time order with falling limits: a step is lost to the first whose limit is below it."""
+
+    @property
+    def limit(self) -> int | None:
+        """Work up to this step survives; None if nothing was thrown away."""
+        return self.losses[-1].limit if self.losses else None
+
+
+def cause_of(outing: Outing) -> str:
+    """In a word, what ended an attempt: a failure's category, else how it ended."""
+    if isinstance(outing.cause, Failure) and outing.how == "failure":
+        return outing.cause.category
+    return "unknown" if outing.how == "failure" else outing.how
+
+
+class Verdict(Struct):
+    """What became of the run's work."""
+
+    lineages: list[Lineage]
+    covered_step: int
+    """The newest step that a landed checkpoint of the lineage covers."""
+    over: bool
+    """Whether nothing runs now: the run has ended, or its last attempt has."""
+    done_step: int
+    """The last step of the run as it now stands."""
+
+
+def decide(generation: Generation, status: Status, *, saves_seen: bool) -> Verdict:
+    """Which work is kept and which lost, and to what (rule 7)."""
+    outings = generation.outings
+    lineages = [Lineage(index, leg) for index, outing in enumerate(outings) for leg in outing.legs]
+    decisions: list[tuple[int, Loss]] = []
+    done = 0
+    last_stepped: Outing | None = None
+    interrupted = (-1, -1)
+    for place, lineage in enumerate(lineages):
+        leg, outing = lineage.leg, outings[lineage.outing]
+        ended_with_it = lineage.outing == len(outings) - 1 and status != "running" and leg is outing.last_leg
+        resume = leg.resume
+        if resume is None and (leg.rollback_reason is not None or ended_with_it):
+            resume = leg.told
+        if resume is not None:
+            cause = leg.rollback_reason or (cause_of(last_stepped) if last_stepped else "unknown")
+            decisions.append((place, Loss(resume, cause, interrupted)))
+            done = resume
+        if leg.stepped:
+            done = leg.last_step + (outing.missing if leg is outing.last_leg else 0)
+            last_stepped = outing
+            interrupted = (lineage.outing, outing.legs.index(leg))
+    covered = _covered(lineages, outings, decisions)
+    over = _over(outings, status)
+    losses: tuple[Loss, ...] = ()
+    if lineages and over and saves_seen and status != "completed":
+        losses = (Loss(covered, cause_of(last_stepped) if last_stepped else "unknown", interrupted),)
+        done = min(done, covered)
+    for place in range(len(lineages) - 1, -1, -1):
+        lineages[place].losses = losses
+        if decisions and decisions[-1][0] == place:
+            loss = decisions.pop()[1]
+            losses = (loss, *(later for later in losses if later.limit < loss.limit))
+    return Verdict(lineages, covered, over, done)
+
+
+def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], decisions: Sequence[tuple[int, Loss]]) -> int:
+    """The newest step that a landed checkpoint covers; a resume proves its own step, later saves count beyond it."""
+    first, covered = (decisions[-1][0], decisions[-1][1].limit) if decisions else (0, 0)
+    for lineage in lineages[first:]:
+        outing = outings[lineage.outing]
+        saves = outing.track.saves
+        until = _leg_end(outing, lineage.leg)
+        for place in range(bisect_left(saves, until, key=lambda save: save.begin_us) - 1, -1, -1):
+            if saves[place].begin_us < lineage.leg.begin_us:
+                break
+            if saves[place].landed:
+                covered = max(covered, saves[place].step)
+                break
+    return covered
+
+
+def _leg_end(outing: Outing, leg: Leg) -> int:
+    place = outing.legs.index(leg)
+    if place + 1 < len(outing.legs):
+        return outing.legs[place + 1].begin_us
+    return max(outing.end_us, outing.own_last_us) + 1
+
+
+def _over(outings: Sequence[Outing], status: Status) -> bool:
+    if status != "running":
+        return True
+    if not outings:
+        return False
+    last = outings[-1]
+    return last.how != "running" or (not last.stepped and any(outing.stepped for outing in outings))

@@ -1,0 +1,337 @@
+"""One run's ledger: takes events as they come, and keeps the books of each run of that name current."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tachograph_agent.events import (
+    AllocationEnd,
+    AllocationStart,
+    AnyEvent,
+    AttemptEnd,
+    AttemptStart,
+    CheckpointFailed,
+    CheckpointPersisted,
+    CheckpointSaved,
+    CheckpointStart,
+    Failure,
+    Gap,
+    Heartbeat,
+    Phase,
+    PhaseStart,
+    Rollback,
+    RunEnd,
+    RunStart,
+    Step,
+    canonical,
+    microseconds,
+)
+
+from tachograph_collector.ledger.answer import GenerationBooks, RunFacts
+from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
+from tachograph_collector.ledger.clock import DAY_US, Islands
+from tachograph_collector.ledger.fold import Other
+from tachograph_collector.ledger.gpus import Allocations
+from tachograph_collector.ledger.legs import StepRow
+from tachograph_collector.ledger.outline import EndEvent, Generation, generations_of, outings_of, place_ends, spans_of
+from tachograph_collector.ledger.phases import PhaseBook
+from tachograph_collector.ledger.source import StepSource
+from tachograph_collector.ledger.track import Track
+
+ABANDONED_US: Final = 6 * 3600 * 1_000_000
+MINUTE_US: Final = 60_000_000
+
+
+class RunLedger:
+    """The ledger of one run name. Not thread-safe.
+
+    ``source`` re-reads steps (see ``StepSource``); without one every step is held. ``abandoned_us``: a live run that is
+    silent for so long and holds no allocation counts as failed.
+    """
+
+    def __init__(self, run: str, source: StepSource | None = None, abandoned_us: int = ABANDONED_US) -> None:
+        self.run = run
+        self.num_set_aside: Counter[str] = Counter()
+        self.latest_us = 0
+        self._source = source
+        self._abandoned_us = abandoned_us
+        self._islands = Islands()
+        self._tracks: dict[str, Track] = {}
+        self._phases = PhaseBook()
+        self._allocations = Allocations()
+        self._fences: list[Other] = []
+        self._boundaries: list[RunStart | RunEnd] = []
+        self._ends: list[EndEvent] = []
+        self._unnamed: list[tuple[Rollback, Track | None]] = []
+        self._gaps: list[tuple[int, int]] = []
+        self._heard: set[int] = set()
+        self._expected_us: int | None = None
+        self._dirty_us: int | None = None
+        self._generations: list[GenerationBooks] = []
+        self._settled_for: int | None = None
+        self._stale = True
+        self._hot: tuple[Track, object, object] | None = None
+
+    # -- arrivals ----------------------------------------------------------------------------------------------------
+
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Take events of this run, in any order."""
+        at, last = 0, len(events)
+        if last:
+            self._stale = True
+        while at < last:
+            event = events[at]
+            if type(event) is Step and self._hot is not None:
+                taken = self._take_in_order(events, at)
+                if taken:
+                    at += taken
+                    continue
+            t_us = microseconds(event.t)
+            for admitted in self._islands.admit(t_us, event):
+                self._take(admitted)
+            at += 1
+
+    def _take_in_order(self, events: Sequence[AnyEvent], at: int) -> int:
+        """Take the lead's records as long as each follows the one before; gives how many those were."""
+        assert self._hot is not None
+        track, attempt, rank = self._hot
+        if not track.steps:
+            return 0
+        island = self._islands.islands[-1]
+        last = track.steps[-1][0]
+        if not island.low_us <= last <= island.high_us or track.is_unsorted:
+            return 0
+        rows: list[StepRow] = []
+        heard = self._heard
+        minute = last // MINUTE_US
+        for event in events[at:] if at else events:
+            if type(event) is not Step or event.attempt != attempt or event.rank != rank:
+                break
+            t = round(event.t * 1e6)
+            if t <= last or t - last > DAY_US:
+                break
+            dur = event.dur
+            rows.append((t, event.step, -1 if dur is None else round(dur * 1e6), event.count))
+            last = t
+            if t // MINUTE_US != minute:
+                minute = t // MINUTE_US
+                heard.add(minute)
+        if rows:
+            island.high_us = max(island.high_us, last)
+            self.latest_us = max(self.latest_us, last)
+            track.append_steps(rows)
+        return len(rows)
+
+    def _take(self, event: AnyEvent) -> None:
+        t_us = microseconds(event.t)
+        self.latest_us = max(self.latest_us, t_us)
+        self._heard.add(t_us // MINUTE_US)
+        match event:
+            case Step():
+                track = self._track(event.attempt)
+                rank = -1 if event.rank is None else event.rank
+                dur_us = -1 if event.dur is None else microseconds(event.dur)
+                track.add_step((t_us, event.step, dur_us, event.count), rank)
+                if track.lead == rank:
+                    self._hot = (track, event.attempt, event.rank)
+            case CheckpointStart() | CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
+                self._track(event.attempt).add_save(event)
+            case AttemptStart():
+                self._track(event.attempt).add_start(event)
+            case Rollback():
+                if event.attempt is not None:
+                    self._track(event.attempt).add_rollback(event)
+                elif not any(_key(known) == _key(event) for known, _ in self._unnamed):
+                    self._unnamed.append((event, None))
+            case Failure() | AttemptEnd():
+                self._insert(self._ends, event)
+            case RunStart() | RunEnd():
+                if self._insert(self._boundaries, event):
+                    fence: Other = (t_us, 6 if isinstance(event, RunEnd) else 7, event)
+                    insort(self._fences, fence, key=lambda other: (other[0], other[1]))
+                    self._touch(t_us)
+            case Phase() | PhaseStart():
+                changed_us = self._phases.add(event)
+                if changed_us is not None:
+                    self._touch(changed_us)
+                    self._soil(changed_us)
+            case AllocationStart() | AllocationEnd():
+                changed_us = self._allocations.add(event)
+                if changed_us is not None:
+                    self._soil(changed_us)
+            case Gap():
+                since_us = t_us if event.since is None else microseconds(event.since)
+                self._gaps.append((min(since_us, t_us), t_us))
+            case Heartbeat():
+                self._expected_us = t_us if self._expected_us is None else min(self._expected_us, t_us)
+            case _:
+                pass
+
+    def _track(self, attempt: int | str | None) -> Track:
+        name = "0" if attempt is None else str(attempt)
+        track = self._tracks.get(name)
+        if track is None:
+            reader = self._read_steps if self._source is not None else None
+            track = self._tracks[name] = Track(name, self._phases, self._fences, reader)
+        return track
+
+    def _read_steps(self, name: str, rank: int, after_us: int, until_us: int) -> list[StepRow]:
+        """One rank's records of one attempt in (after, until], read again from the source."""
+        assert self._source is not None
+        rows: set[StepRow] = set()
+        for event in self._source.read(self.run, max(after_us, 0)):
+            if not isinstance(event, Step) or (-1 if event.rank is None else event.rank) != rank:
+                continue
+            if ("0" if event.attempt is None else str(event.attempt)) != name:
+                continue
+            t_us = microseconds(event.t)
+            if after_us < t_us <= until_us:
+                dur_us = -1 if event.dur is None else microseconds(event.dur)
+                rows.add((t_us, event.step, dur_us, event.count))
+        return in_order(rows)
+
+    def _insert(self, known: list[EndEvent] | list[RunStart | RunEnd], event: EndEvent | RunStart | RunEnd) -> bool:
+        """Insert in the log's order unless it is there; of two that are one, the first in canonical order stays."""
+        entries: list[AnyEvent] = known  # type: ignore[assignment]  # one routine for both lists of events
+        place = bisect_left(entries, _order(event), key=_order)
+        while place < len(entries) and entries[place].t == event.t:
+            if _key(entries[place]) == _key(event):
+                return False
+            place += 1
+        before = bisect_left(entries, _order(event), key=_order) - 1
+        while before >= 0 and entries[before].t == event.t:
+            if _key(entries[before]) == _key(event):
+                return False
+            before -= 1
+        insort(entries, event, key=_order)
+        return True
+
+    def _touch(self, at_us: int) -> None:
+        for track in self._tracks.values():
+            track.touch(at_us)
+
+    def _soil(self, at_us: int) -> None:
+        self._dirty_us = at_us if self._dirty_us is None else min(self._dirty_us, at_us)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def settle(self, now_us: int | None = None) -> list[GenerationBooks]:
+        """Bring the books up to everything that has arrived, as of ``now_us`` (None: the latest event)."""
+        if not self._stale and self._settled_for == now_us:
+            return self._generations
+        if not self._heard and self._islands.held_back:
+            return self._settle_alone(now_us)
+        tracks = list(self._tracks.values())
+        self._settle_tracks(tracks)
+        outings = outings_of(tracks)
+        end_us = self.latest_us if now_us is None else max(now_us, self.latest_us)
+        spans, is_open = spans_of(self._boundaries, outings, end_us)
+        silent = now_us is not None and now_us - self.latest_us > self._abandoned_us
+        if is_open and silent and not self._allocations.any_held_last:
+            spans[-1] = RunSpan(spans[-1].start_us, max(self.latest_us, spans[-1].start_us), "abandoned")
+        self.num_set_aside.clear()
+        unplaced = place_ends(outings, self._ends, spans)
+        self._count_set_aside(tracks, unplaced)
+        generations = generations_of(self.run, spans, outings) if spans else []
+        self._book(generations, end_us)
+        self._stale, self._settled_for = False, now_us
+        return self._generations
+
+    def _settle_alone(self, now_us: int | None) -> list[GenerationBooks]:
+        """A log of one event: there is no other that it could be a day away from."""
+        alone = self._islands.held_back
+        if len(alone) != 1:
+            return self._generations
+        self._take(alone[0])
+        return self.settle(now_us)
+
+    def _settle_tracks(self, tracks: list[Track]) -> None:
+        for track in tracks:
+            track.settle()
+        for _ in range(len(self._unnamed) + 1):
+            if not self._assign_unnamed(tracks):
+                break
+            for track in tracks:
+                track.settle()
+
+    def _assign_unnamed(self, tracks: list[Track]) -> bool:
+        """Give rollbacks that name no attempt to the one running then; True if any changed hands."""
+        if not self._unnamed:
+            return False
+        outings = outings_of(tracks)
+        begins = [outing.begin_us for outing in outings]
+        changed = False
+        for number, (event, owner) in enumerate(self._unnamed):
+            place = bisect_left(begins, microseconds(event.t) + 1) - 1
+            running = outings[place].track if place >= 0 else None
+            if running is owner:
+                continue
+            if owner is not None:
+                owner.drop_rollback(event)
+            if running is not None:
+                running.add_rollback(event)
+            self._unnamed[number] = (event, running)
+            changed = True
+        return changed
+
+    def _count_set_aside(self, tracks: list[Track], unplaced: list[EndEvent]) -> None:
+        outside = sum(track.num_set_aside for track in tracks)
+        if outside:
+            self.num_set_aside["outside the run's time"] = outside
+        if unplaced:
+            self.num_set_aside["failure or end of no attempt"] = len(unplaced)
+        lone = len(self._islands.held_back)
+        if lone:
+            self.num_set_aside["broken clock (more than a day from every other event)"] = lone
+
+    def _book(self, generations: list[Generation], end_us: int) -> None:
+        dirty = [track.dirty_us for track in self._tracks.values() if track.dirty_us is not None]
+        if self._dirty_us is not None:
+            dirty.append(self._dirty_us)
+        dirty_us = min(dirty, default=None)
+        facts = RunFacts.of(self._boundaries, self._allocations, self._phases)
+        del self._generations[len(generations) :]
+        for number, generation in enumerate(generations):
+            if number == len(self._generations):
+                self._generations.append(GenerationBooks(generation.name))
+            self._generations[number].update(generation, facts, dirty_us, end_us)
+        for track in self._tracks.values():
+            track.dirty_us = None
+        self._dirty_us = None
+
+    def books(self, now_us: int | None = None) -> list[Books]:
+        """The books of each run of this name (``name``, ``name#2`` ...)."""
+        return [generation.books() for generation in self.settle(now_us)]
+
+    def details(self, now_us: int | None = None) -> list[Details]:
+        """The records behind them."""
+        return [generation.details(self.is_incomplete) for generation in self.settle(now_us)]
+
+    def restated(self, now_us: int | None = None) -> list[Restated]:
+        """Minutes booked before that are booked differently now, since the last call."""
+        return [minute for generation in self.settle(now_us) for minute in generation.booking.take_restated()]
+
+    def is_incomplete(self, minute: int) -> bool:
+        """Whether events of this minute are known, or must be feared, to be missing."""
+        start_us = minute * MINUTE_US
+        if any(since < start_us + MINUTE_US and until >= start_us for since, until in self._gaps):
+            return True
+        expected = self._expected_us is not None and start_us >= self._expected_us
+        return expected and minute not in self._heard and start_us <= self.latest_us
+
+
+def in_order(rows: Iterable[StepRow]) -> list[StepRow]:
+    """Rows by time and step."""
+    return sorted(rows)
+
+
+def _key(event: AnyEvent) -> tuple[object, ...]:
+    """What makes two events one: kind, attempt, node, rank and time (of those kinds that have no more)."""
+    return (event.kind, event.t, None if event.attempt is None else str(event.attempt), event.node, event.rank)
+
+
+def _order(event: AnyEvent) -> tuple[float, str]:
+    return (event.t, canonical(event))
