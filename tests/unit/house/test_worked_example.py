@@ -28,5 +28,7 @@ def test_the_worked_example_is_booked_as_its_table_says(tmp_path: Path) -> None:
     for account in ("kept", "checkpoint", "lost", "restart"):
         expected = sum(seconds for name, seconds in subs.items() if name.startswith(account))
         assert run[f"{account}_s"] == expected, account
+    booked = {name: seconds for name, seconds in run["details"]["sub_accounts"].items() if seconds}
+    assert booked == subs
     assert run["minutes"] == {"kept": 2, "checkpoint": 0, "lost": 2, "restart": 3}
     assert f"goodput {100 * run['goodput']:.1f} %" in PAGE
