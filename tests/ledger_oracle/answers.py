@@ -44,12 +44,12 @@ class Answer:
         return [float("nan") if us is None else us / 1e6 for us in values]
 
     @property
-    def four(self) -> tuple[float, float, float, float]:
+    def four(self) -> tuple[float, ...]:
         """Kept, checkpoint, lost, restart in seconds."""
         kept, checkpoint, lost, restart = (self.accounts_us[a] / 1e6 for a in ACCOUNTS)
         return kept, checkpoint, lost, restart
 
-    def strip(self, *accounts: str) -> list[tuple[float, float]]:
+    def stretches(self, *accounts: str) -> list[tuple[float, float]]:
         """The stretches of these accounts, in seconds after ``T0``."""
         return [((s - T0_US) / 1e6, (e - T0_US) / 1e6) for s, e, account in self.strips if account in accounts]
 
@@ -65,6 +65,7 @@ class Answer:
 
 
 Reading = Callable[..., dict[str, Answer]]
+Read = Callable[..., Answer]
 
 
 def joined(segments: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

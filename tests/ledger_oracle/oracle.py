@@ -256,9 +256,11 @@ def resume_point(attempt: Attempt, i: int, told: int | None, begin: int, earlier
         before = [s for a in earlier for s in a.saves if s.begin < at_us(record) and s.step < record.step]
         before.sort(key=lambda s: s.begin)
         candidate = before[-1].step if before else None
-    if candidate is not None and candidate < record.step:
-        if need_us(attempt.records, i, record.step - candidate) <= at_us(record) - begin:
-            return candidate
+    if candidate is None or candidate >= record.step:
+        return max(0, record.step - record.count)
+    fits = need_us(attempt.records, i, record.step - candidate) <= at_us(record) - begin
+    if fits:
+        return candidate
     return max(0, record.step - record.count)
 
 
@@ -367,10 +369,14 @@ class AttemptBooker:
             else:
                 if open_piece is not None:
                     self.close(open_piece)
-                low = known if step <= known else known
                 window = self.work(at, t)
                 steps = max(0, step - known)
-                open_piece = Piece(place, low, max(known, step), window), one_us(record), steps, record.dur is not None
+                open_piece = (
+                    Piece(place, known, max(known, step), window),
+                    one_us(record),
+                    steps,
+                    record.dur is not None,
+                )
                 known = max(known, step)
             if record.dur is not None:
                 one = one_us(record)

@@ -1,0 +1,457 @@
+"""Rules 1 and 2 of ``docs/ledger.md``, sentence by sentence: the run's time and its attempts.
+
+Steps take 2 s unless a test says otherwise; ``four`` is (kept, checkpoint, lost, restart) in seconds.
+"""
+
+from __future__ import annotations
+
+import pytest
+from ledger_oracle.answers import Read, Reading
+from ledger_oracle.build import Log
+
+
+def simple() -> Log:
+    """Ten steps from second 10 to second 30, a save to second 35."""
+    return Log().start(0).up(0, resume=0).steps(10, 1, 10).save(10, 30, 35)
+
+
+# ---- rule 1: the run's time
+
+
+def test_run_lasts_from_its_start_to_its_end(read: Read) -> None:
+    answer = read(simple().end(40))
+    assert answer.times == [(0, 40, "completed")]
+    assert answer.four == (20, 5, 0, 15)  # 10 s start-up, 5 s from the save to the end
+
+
+def test_run_begins_with_work_that_is_earlier_than_its_start(read: Read) -> None:
+    answer = read(Log().steps(10, 1, 10).start(25).end(30))
+    assert answer.times == [(10, 30, "completed")]
+    assert answer.four == (20, 0, 0, 0)
+
+
+def test_run_begins_with_an_attempt_that_is_earlier_than_its_start(read: Read) -> None:
+    assert read(Log().up(3, resume=0).start(5).steps(10, 1, 10).end(30)).times == [(3, 30, "completed")]
+
+
+def test_run_begins_with_a_save_that_is_earlier_than_its_start(read: Read) -> None:
+    # saved at 6, lasted 4 s
+    log = Log().own("checkpoint.saved", 6, step=5, dur=4).start(8).steps(10, 6, 15).end(30)
+    assert read(log).times == [(2, 30, "completed")]
+
+
+def test_end_without_a_status_is_completed(read: Read) -> None:
+    assert read(simple().end(40, status=None)).status == "completed"
+
+
+def test_start_inside_the_run_changes_nothing(read: Read) -> None:
+    assert read(simple().start(20).end(40)).times == [(0, 40, "completed")]
+
+
+def test_second_end_is_outside_and_changes_nothing(read: Read) -> None:
+    assert read(simple().end(40).end(41, "failed")).times == [(0, 40, "completed")]
+
+
+def test_work_more_than_60_s_after_an_end_opens_a_further_segment(read: Read) -> None:
+    # the step that ends at 102.5 began at 100.5, 60.5 s after the end
+    log = simple().end(40, "cancelled").steps(100.5, 11, 15).end(110.5)
+    answer = read(log)
+    assert answer.times == [(0, 40, "cancelled"), (100.5, 110.5, "completed")]
+    assert answer.s("wall") == [50]
+
+
+def test_work_exactly_60_s_after_an_end_opens_nothing(read: Read) -> None:
+    log = simple().end(40, "cancelled").step(102, 11)
+    assert read(log).times == [(0, 40, "cancelled")]
+
+
+def test_straggling_step_after_the_end_is_no_time_of_the_run(read: Read) -> None:
+    answer = read(simple().step(42, 11).end(41))
+    assert answer.times == [(0, 41, "completed")]
+    assert answer.four == (20, 5, 0, 16)
+    assert answer.steps == 10
+
+
+def test_open_run_lasts_to_its_latest_event_in_a_replay(read: Read) -> None:
+    answer = read(simple().add("heartbeat", 50, node="n"))
+    assert answer.times == [(0, 50, "running")]
+
+
+def test_open_run_lasts_to_now(read: Read) -> None:
+    assert read(simple(), now=55).times == [(0, 55, "running")]
+
+
+def test_events_after_now_are_not_seen(read: Read) -> None:
+    answer = read(simple().failure(41).end(60), now=40)
+    assert answer.times == [(0, 40, "running")]
+    assert answer.failures == 0
+
+
+def test_event_at_now_is_seen(read: Read) -> None:
+    assert read(simple().end(40), now=40).status == "completed"
+
+
+def test_time_between_segments_is_not_the_runs(read: Read) -> None:
+    log = simple().end(35, "cancelled").start(1000).as_attempt(1).up(1000, resume=10).steps(1010, 11, 20).end(1030)
+    answer = read(log)
+    assert answer.s("wall") == [35 + 30]
+    assert answer.four == (40, 5, 0, 20)  # two starts of 10 s
+
+
+def test_start_from_step_0_after_completed_is_a_new_run(reading: Reading) -> None:
+    log = simple().end(40).start(100).as_attempt(1).up(100, resume=0).steps(110, 1, 5).end(120)
+    answers = reading(log.events)
+    assert sorted(answers) == ["r", "r#2"]
+    assert answers["r"].four == (20, 5, 0, 15)
+    assert answers["r#2"].four == (10, 0, 0, 10)
+    assert answers["r#2"].num_attempts == 1
+
+
+def test_third_start_from_step_0_is_number_three(reading: Reading) -> None:
+    log = Log()
+    for n in range(3):
+        log.as_attempt(n).start(100 * n).up(100 * n, resume=0).steps(100 * n + 10, 1, 5).end(100 * n + 20)
+    assert sorted(reading(log.events)) == ["r", "r#2", "r#3"]
+
+
+def test_later_start_after_completed_continues_the_run(reading: Reading) -> None:
+    log = simple().end(40).start(100).as_attempt(1).up(100, resume=10).steps(110, 11, 15).end(120)
+    answers = reading(log.events)
+    assert sorted(answers) == ["r"]
+    assert answers["r"].steps == 15
+    assert answers["r"].times == [(0, 40, "completed"), (100, 120, "completed")]
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_start_from_step_0_after_another_end_continues_the_run(reading: Reading, status: str) -> None:
+    log = simple().end(35, status).start(100).as_attempt(1).up(100, resume=0).steps(110, 1, 10).end(130)
+    answers = reading(log.events)
+    assert sorted(answers) == ["r"]
+    assert answers["r"].s("kept", "lost") == [20, 20]  # the first ten steps were done again
+
+
+def test_never_numbered_attempt_of_a_new_run_is_not_the_old_one(reading: Reading) -> None:
+    log = simple().end(40).start(100).up(100, resume=0).steps(110, 1, 5).end(120)
+    answers = reading(log.events)
+    assert answers["r#2"].four == (10, 0, 0, 10)
+
+
+def test_failure_after_the_end_is_outside(read: Read) -> None:
+    answer = read(simple().end(40).failure(45))
+    assert answer.failures == 0
+    assert answer.times == [(0, 40, "completed")]
+
+
+def test_heartbeat_before_the_start_is_outside(read: Read) -> None:
+    assert read(simple().add("heartbeat", -30, node="n").end(40)).times == [(0, 40, "completed")]
+
+
+def test_save_may_land_after_the_end(read: Read) -> None:
+    log = simple().steps(35, 11, 15).save(15, 45, 46, mode="async").end(50, "cancelled")
+    # without the landing, steps 11 to 15 are lost; one step of the 4 s after the save was in flight
+    assert read(log).four == (20, 6, 12, 12)
+    # with it, only the step in flight is
+    assert read(log.persisted(70, 15)).four == (30, 6, 2, 12)
+
+
+def test_silent_live_run_is_abandoned_after_six_hours(read: Read) -> None:
+    log = simple().steps(35, 11, 15)  # last event at 45
+    assert read(log, now=45 + 6 * 3600 - 1).status == "running"
+    answer = read(log, now=45 + 6 * 3600 + 1)
+    assert answer.status == "abandoned"
+    assert answer.times == [(0, 45, "abandoned")]
+    assert answer.failures == 1
+    assert answer.four == (20, 5, 10, 10)  # what nothing landed covers is lost, as after `failed`
+    assert answer.s("at_risk") == [0]
+
+
+def test_heartbeat_keeps_a_run_from_being_abandoned(read: Read) -> None:
+    log = simple().add("heartbeat", 4 * 3600, node="n")
+    assert read(log, now=9 * 3600).status == "running"
+
+
+def test_run_that_holds_an_allocation_is_not_abandoned(read: Read) -> None:
+    log = simple().add("allocation.start", 0, gpus=8)
+    assert read(log, now=10 * 3600).status == "running"
+    assert read(log.add("allocation.end", 40, gpus=8), now=10 * 3600).status == "abandoned"
+
+
+def test_replay_abandons_nothing(read: Read) -> None:
+    log = simple()
+    log.add("heartbeat", 8 * 3600, node="n")
+    assert read(log).status == "running"
+
+
+# ---- rule 2: attempts
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("failure", {"category": "gpu"}),
+        ("attempt.end", {}),
+        ("phase", {"name": "reload", "dur": 1}),
+        ("heartbeat", {}),
+        ("checkpoint.persisted", {"step": 10}),
+        ("checkpoint.failed", {"step": 99}),
+    ],
+)
+def test_kinds_that_open_no_attempt(read: Read, other: tuple[str, dict[str, object]]) -> None:
+    kind, fields = other
+    answer = read(simple().add(kind, 36, attempt=7, **fields).end(40))
+    assert answer.num_attempts == 1
+    assert answer.failures == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("attempt.start", {}),
+        ("step", {"step": 11, "dur": 1, "rank": 0}),
+        ("checkpoint.start", {"step": 10}),
+        ("checkpoint.saved", {"step": 10}),
+        ("rollback", {"to_step": 5}),
+    ],
+)
+def test_kinds_that_open_an_attempt(read: Read, other: tuple[str, dict[str, object]]) -> None:
+    kind, fields = other
+    assert read(simple().add(kind, 38, attempt=7, **fields).end(40)).num_attempts == 2
+
+
+def test_attempt_begins_with_its_earliest_step_when_its_start_came_late(read: Read) -> None:
+    answer = read(Log().start(0).up(8, resume=0).step(20, 1, dur=15).steps(20, 2, 5).end(28))
+    assert answer.attempt_times == [(5, 28)]
+
+
+def test_attempt_begins_with_its_start_when_that_is_earlier(read: Read) -> None:
+    answer = read(Log().start(0).up(8, resume=0).steps(10, 1, 5).end(20))
+    assert answer.attempt_times == [(8, 20)]
+
+
+def test_start_of_another_rank_opens_no_incarnation(read: Read) -> None:
+    answer = read(Log().start(0).up(0, resume=0, rank=0).steps(10, 1, 10).up(25, resume=0, rank=3).end(30))
+    assert answer.num_attempts == 1
+    assert answer.four == (20, 0, 0, 10)
+
+
+def test_start_of_no_rank_once_the_lead_has_stepped_opens_an_incarnation(read: Read) -> None:
+    answer = read(Log().start(0).up(0, resume=0).steps(10, 1, 10).up(40, resume=10).steps(50, 11, 15).end(60))
+    assert answer.num_attempts == 2
+    assert answer.attempt_times == [(0, 30), (40, 60)]
+    assert answer.unexplained_stops == 1
+
+
+def test_second_start_before_the_lead_has_stepped_opens_none(read: Read) -> None:
+    answer = read(Log().start(0).up(0, resume=0).up(5, resume=0).steps(10, 1, 10).end(30))
+    assert answer.num_attempts == 1
+
+
+def test_step_that_does_not_rise_opens_an_incarnation_one_before_its_end(read: Read) -> None:
+    # steps 1..10 to 30, then step 6 ends at 52: it began at 50
+    answer = read(Log().start(0).up(0, resume=0).steps(10, 1, 10).steps(50, 6, 10).end(60))
+    assert answer.num_attempts == 2
+    assert answer.attempt_times == [(0, 30), (50, 60)]
+    assert answer.failures == 1  # without a word, and the next resumed before its last step
+    assert answer.four == (20, 0, 10, 30)  # 6..10 were done twice; 10 s at the start, 20 s between
+
+
+def test_same_step_again_opens_an_incarnation_too(read: Read) -> None:
+    answer = read(Log().start(0).up(0, resume=0).steps(10, 1, 10).steps(50, 10, 12).end(56))
+    assert answer.num_attempts == 2
+    assert answer.four == (18 + 6, 0, 2, 30)
+
+
+def test_step_that_goes_back_after_a_rollback_opens_none(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).rollback(30, 5).steps(30, 6, 10).end(40)
+    assert read(log).num_attempts == 1
+
+
+def test_steps_of_other_ranks_that_lag_open_no_incarnation(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10)
+    for step in range(1, 11):
+        log.step(10 + 2 * step + 5, step, rank=1)  # 5 s behind
+    answer = read(log.end(36, "cancelled"))
+    assert answer.num_attempts == 1
+    # cancelled without a save: steps and step in flight (2 of the 6 s after the lead's last record) are lost
+    assert answer.four == (0, 0, 22, 14)
+
+
+def test_lowest_rank_that_reports_is_the_lead(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0)
+    for step in range(1, 11):
+        log.step(10 + 2 * step, step, rank=2)
+        log.step(10 + 2 * step + 1, step, rank=5)
+    answer = read(log.end(31))
+    assert answer.stretches("kept") == [(10, 30)]
+
+
+def test_higher_rank_continues_where_the_lead_falls_silent(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5)
+    for step in range(1, 11):
+        log.step(10 + 2 * step, step, rank=1)
+    answer = read(log.end(30))
+    assert answer.steps == 10
+    assert answer.four == (20, 0, 0, 10)
+
+
+def test_higher_rank_that_only_lags_does_not_continue(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5)
+    for step in range(1, 6):
+        log.step(10 + 2 * step + 4, step, rank=1)  # later, but no greater step
+    answer = read(log.end(30))
+    assert answer.steps == 5
+    assert answer.four == (10, 0, 0, 20)
+
+
+def test_attempt_ends_at_its_first_failure(read: Read) -> None:
+    log = simple().failure(40, "network").failure(45, "gpu")
+    log.as_attempt(1).up(60, resume=10).steps(70, 11, 15).end(80)
+    answer = read(log)
+    assert answer.attempt_times == [(0, 40), (60, 80)]
+    assert answer.failures == 1
+    assert answer.causes_us == {"network": 2_000_000}  # the step in flight
+
+
+def test_attempt_survives_a_failure_that_steps_go_on_5_s_after(read: Read) -> None:
+    # failure at 20; the step that ends at 27 began at 25, exactly 5 s after
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5).failure(20).step(27, 6).end(27)
+    answer = read(log)
+    assert answer.failures == 0
+    assert answer.attempt_times == [(0, 27)]
+    assert answer.four == (17, 0, 0, 10)
+
+
+def test_attempt_does_not_survive_a_failure_when_the_last_step_began_sooner(read: Read) -> None:
+    # the last step began 4.999 s after the failure: it ends with that step
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5).failure(20).step(26.999, 6).end(40, "failed")
+    answer = read(log)
+    assert answer.failures == 1
+    assert answer.attempt_times == [(0, 26.999)]
+
+
+def test_slow_steps_must_begin_one_step_after_a_failure_to_survive_it(read: Read) -> None:
+    # steps of 20 s: a step that began 19 s after the failure may have been computed already
+    log = Log(dur=20).start(0).up(0, resume=0).steps(10, 1, 2).failure(51)
+    assert read(Log(dur=20).start(0).up(0, resume=0).steps(10, 1, 2).failure(51).step(90, 3).end(90)).failures == 1
+    assert read(log.step(91, 3).end(91)).failures == 0
+
+
+def test_attempt_ends_no_earlier_than_its_last_save(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5).failure(21).save(5, 22, 32)
+    log.as_attempt(1).up(40, resume=5).steps(50, 6, 10).end(60)
+    answer = read(log)
+    assert answer.attempt_times == [(0, 32), (40, 60)]
+    # 20..22 lies between the step and the save that proves it: it belongs to the step
+    assert answer.four == (10 + 2 + 10, 10, 0, 10 + 18)
+
+
+def test_attempt_without_a_word_ends_with_its_last_sign_of_training(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5).phase("eval", 20, 30).own("heartbeat", 90, node="n")
+    log.as_attempt(1).up(100, resume=5).steps(110, 6, 10).end(120)
+    assert read(log).attempt_times == [(0, 30), (100, 120)]
+
+
+def test_attempt_without_a_word_that_is_the_last_ends_with_the_segment(read: Read) -> None:
+    assert read(simple().end(99)).attempt_times == [(0, 99)]
+
+
+def test_attempt_never_reaches_into_the_next(read: Read) -> None:
+    # attempt 0 still reports while attempt 1 is up: its time after 40 is attempt 1's
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 20).as_attempt(1).up(40, resume=15).steps(50, 16, 20).end(60)
+    answer = read(log)
+    assert answer.attempt_times == [(0, 40), (40, 60)]
+    # 10..40 are steps 1..15, all kept; 16..20 are kept from attempt 1
+    assert answer.four == (30 + 10, 0, 0, 10 + 10)
+
+
+def test_notice_within_15_minutes_makes_a_failure_a_planned_stop(read: Read) -> None:
+    def log(notice: float) -> Log:
+        log = Log(dur=10).start(0).up(0, resume=0).stop(notice, planned=True).steps(0, 1, 200)
+        log.failure(2000).as_attempt(1).up(2100, resume=200)
+        return log.steps(2110, 201, 202).end(2130)
+
+    assert read(log(1100)).planned_stops == 1  # exactly 15 min before
+    assert read(log(1100)).failures == 0
+    assert read(log(1099)).planned_stops == 0
+    assert read(log(1099)).failures == 1
+
+
+def test_planned_end_after_the_failure_that_ended_it_explains_nothing(read: Read) -> None:
+    log = simple().failure(40).stop(42, planned=True).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
+    answer = read(log)
+    assert (answer.failures, answer.planned_stops) == (1, 0)
+
+
+def test_unplanned_end_counts_as_a_failure(read: Read) -> None:
+    log = simple().stop(40, planned=False).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
+    answer = read(log)
+    assert (answer.failures, answer.planned_stops) == (1, 0)
+    assert answer.four == (24, 5, 2, 10 + 33)  # of 35..40 one step was in flight
+
+
+def test_end_that_says_nothing_is_planned(read: Read) -> None:
+    log = simple().stop(40).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
+    answer = read(log)
+    assert (answer.failures, answer.planned_stops) == (0, 1)
+    assert answer.four == (24, 5, 0, 10 + 35)
+
+
+def test_attempt_that_a_failed_run_ended_with_is_a_failure(read: Read) -> None:
+    answer = read(simple().end(40, "failed"))
+    assert answer.failures == 1
+    assert answer.four == (20, 5, 2, 13)
+
+
+def test_attempt_that_never_stepped_is_a_failure_when_another_followed(read: Read) -> None:
+    log = simple().stop(40).as_attempt(1).up(60, resume=10).as_attempt(2).up(80, resume=10).steps(90, 11, 12).end(94)
+    answer = read(log)
+    assert (answer.num_attempts, answer.failures, answer.planned_stops) == (3, 1, 1)
+
+
+def test_attempt_without_a_word_whose_work_was_repeated_is_a_failure(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).as_attempt(1).up(40, resume=9).steps(50, 10, 12).end(56)
+    answer = read(log)
+    assert (answer.failures, answer.unexplained_stops) == (1, 0)
+    assert answer.four == (18 + 6, 0, 2, 10 + 20)
+
+
+def test_attempt_without_a_word_and_without_loss_is_counted_apart(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).as_attempt(1).up(40, resume=10).steps(50, 11, 12).end(54)
+    answer = read(log)
+    assert (answer.failures, answer.planned_stops, answer.unexplained_stops) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_last_attempt_of_a_run_is_no_stop(read: Read, status: str) -> None:
+    answer = read(simple().end(40, status))
+    assert (answer.failures, answer.planned_stops, answer.unexplained_stops) == (0, 0, 0)
+
+
+def test_last_attempt_of_a_completed_run_is_a_failure_if_an_event_says_so(read: Read) -> None:
+    assert read(simple().failure(36).end(40)).failures == 1
+
+
+def test_attempts_are_ordered_by_when_they_began_not_by_name(read: Read) -> None:
+    log = Log(attempt="zebra").start(0).up(0, resume=0).steps(10, 1, 10).failure(30)
+    log.as_attempt("ant").up(40, resume=5).steps(50, 6, 10).end(60)
+    answer = read(log)
+    assert [name for name, _start, _end in answer.attempts] == ["zebra", "ant"]
+    assert answer.s("kept", "lost") == [20, 10]
+
+
+def test_attempt_names_are_compared_as_text(read: Read) -> None:
+    log = Log().start(0).as_attempt(0).up(0, resume=0).steps(10, 1, 5).as_attempt("0").steps(20, 6, 10).end(30)
+    assert read(log).num_attempts == 1
+
+
+def test_steps_that_name_no_attempt_are_attempt_0(read: Read) -> None:
+    log = Log(attempt=None).start(0).up(0, resume=0).steps(10, 1, 5)
+    log.attempt = 0
+    assert read(log.steps(20, 6, 10).end(30)).num_attempts == 1
+
+
+def test_failure_that_names_no_attempt_belongs_to_the_one_running(read: Read) -> None:
+    log = simple().add("failure", 40, category="host").as_attempt(1).up(60, resume=10).steps(70, 11, 12)
+    answer = read(log.add("failure", 78, category="gpu").end(80, "failed"))
+    assert answer.failures == 2
+    assert answer.attempt_times == [(0, 40), (60, 78)]
