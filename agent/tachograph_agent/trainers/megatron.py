@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tachograph_agent.events import AnyEvent, AttemptEnd, AttemptStart, RunEnd, RunStart, Step
@@ -20,7 +21,7 @@ from tachograph_agent.trainers.megatron_lines import Mark, Record, heads, is_cut
 from tachograph_agent.trainers.text import Clock, clean
 
 _ELAPSED: Final = "elapsed time per iteration ("
-_LEN_ELAPSED: Final = len(_ELAPSED)
+_BATCH: Final = re.compile(r"global batch size: *\d+ \|")
 _CUT_HEAD: Final = re.compile(r"\biteration *\d*(?:/ *\d*)?\s*$")
 _NO_TROUBLE: Final = "skipped iterations:   0 | number of nan iterations:   0 |"
 _MAX_JOINED_LINES: Final = 3
@@ -47,62 +48,110 @@ class Megatron:
         reader = _Reader(context)
         run = context.run
         line_number, line = 0, ""
+        last, before = reader.last, reader.t
+        columns = reader.columns
+        interval, tokens, attempt = 0, None, 0
         for line in lines:
             line_number += 1
             at = line.find(_ELAPSED)
-            if at < 0:
-                events = reader.other(line, line_number)
-                if events:
-                    yield from events
-                continue
-            # The common case, a whole record of the layout and interval of the last one, is read by hand: a regular
-            # expression with these groups takes twice as long.
-            try:
-                start = line.index("iteration ", 0, at)
-                iteration = int(line[start + 10 : line.index("/", start, at)])
-                steps = iteration - reader.last
+            if at == columns.elapsed:
+                # The common case, a whole record that continues the last one in the same columns, is read by hand: one
+                # regular expression with these groups takes longer. What differs is left to the slow path.
+                try:
+                    iteration = int(line[columns.number : columns.slash])
+                    end = line.index(" |", columns.value)
+                    dur = float(line[columns.value : end]) * columns.unit_s * interval
+                    if columns.second:
+                        minute = line[columns.minute : columns.second - 1]
+                        start = columns.minute_t if minute == columns.minute_text else reader.start_of(minute)
+                        t = start + float(line[columns.second : columns.stamp_end])
+                    else:
+                        t = before + dur
+                    begin = end + columns.to_loss
+                    if not line.startswith("| lm loss: ", begin):
+                        begin = line.index("| lm loss: ", end)
+                        columns.to_loss = begin - end
+                    end = line.index(" |", begin + 11)
+                    loss = float(line[begin + 11 : end])
+                    begin = end + columns.to_norm
+                    if not line.startswith("| grad norm: ", begin):
+                        begin = line.index("| grad norm: ", end)
+                        columns.to_norm = begin - end
+                    end = line.index(" |", begin + 13)
+                    norm = float(line[begin + 13 : end])
+                except ValueError:
+                    iteration = -1
                 if (
-                    reader.busy
-                    or steps != reader.interval
-                    or len(line) > reader.longest
-                    or _NO_TROUBLE not in line
-                    or reader.batch_text not in line
+                    iteration - last == interval
+                    and t >= before
+                    and len(line) <= columns.longest
+                    and line.find(_NO_TROUBLE, end) > 0
+                    and line[columns.slash] == "/"
+                    and (tokens is None or columns.batch_text in line)
                 ):
-                    yield from reader.line(line, line_number)
+                    last, before = iteration, t
+                    if not columns.second:
+                        reader.remember(iteration, dur / interval, loss)
+                    yield Step(
+                        t=t, run=run, attempt=attempt, dur=dur, step=iteration, count=interval, loss=loss,
+                        grad_norm=norm, tokens=tokens,
+                    )  # fmt: skip
                     continue
-                begin = at + _LEN_ELAPSED + (5 if line[at + _LEN_ELAPSED] == "m" else 4)
-                end = line.index(" |", begin)
-                dur = float(line[begin:end]) * reader.unit_s * steps
-                if reader.has_times:
-                    opening = line.rindex("[", 0, start)
-                    minute = line[opening + 1 : opening + 17]
-                    base = reader.minute_t if minute == reader.minute else reader.start_of(minute)
-                    t = base + float(line[opening + 18 : line.index("]", opening, start)])
-                else:
-                    t = reader.t + dur
-                begin = line.index("| lm loss: ", end) + 11
-                end = line.index(" |", begin)
-                loss = float(line[begin:end])
-                begin = line.find("| grad norm: ", end) + 13
-                norm = float(line[begin : line.index(" |", begin)]) if begin > 12 else None
-            except ValueError:
-                yield from reader.line(line, line_number)
-                continue
-            if t < reader.t:
-                yield from reader.line(line, line_number)
-                continue
-            reader.last = iteration
-            reader.t = t
-            if not reader.has_times:
-                reader.remember(iteration, dur / steps, loss)
-            tokens = reader.tokens_a_step
-            yield Step(
-                t=t, run=run, attempt=reader.watch.attempt, dur=dur, step=iteration, count=steps, loss=loss,
-                grad_norm=norm, tokens=None if tokens is None else tokens * steps,
-            )  # fmt: skip
+            reader.last, reader.t = last, before
+            events = reader.other(line, line_number) if at < 0 else reader.line(line, line_number)
+            last, before, columns, interval = reader.last, reader.t, reader.columns, reader.interval
+            attempt = reader.attempt
+            tokens = None if reader.tokens_a_step is None else reader.tokens_a_step * interval
+            if events:
+                yield from events
         if _CUT_HEAD.search(line):
             context.skip(line_number, "an iteration record is cut")
         yield from reader.close()
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Where the fields of a record stand in its line; Megatron pads its numbers, so that they rarely move.
+
+    ``elapsed`` is -2, which no line has, while every record must go the slow way.
+    """
+
+    elapsed: int = -2
+    number: int = 0
+    slash: int = 0
+    value: int = 0
+    unit_s: float = 1.0
+    minute: int = 0
+    second: int = 0
+    """0 in a log without times."""
+    stamp_end: int = 0
+    minute_text: str = ""
+    minute_t: float = 0.0
+    to_loss: int = 0
+    to_norm: int = 0
+    longest: int = 0
+    batch_text: str = ""
+
+
+def _columns(line: str, *, has_times: bool) -> _Columns:
+    """The columns of a line with one record in the usual layout; without a place for it if the layout is another."""
+    try:
+        at = line.index(_ELAPSED)
+        start = line.index("iteration ", 0, at) + 10
+        is_ms = line[at + len(_ELAPSED)] == "m"
+        value = at + len(_ELAPSED) + (5 if is_ms else 4)
+        columns = _Columns(
+            at, start, line.index("/", start, at), value, 0.001 if is_ms else 1.0, longest=len(line) + 40
+        )
+        if has_times:
+            columns.minute = line.rindex("[", 0, start) + 1
+            columns.second = columns.minute + 17
+            columns.stamp_end = line.index("]", columns.second, start)
+    except (ValueError, IndexError):
+        return _Columns()
+    batch = _BATCH.search(line)
+    columns.batch_text = batch.group() if batch else ""
+    return columns
 
 
 class _Reader:
@@ -113,18 +162,13 @@ class _Reader:
         self.clock = Clock(context)
         self.watch = FailureWatch(context, self.clock)
         self.gaps = Gaps(context)
-        self.minute = ""
-        self.minute_t = 0.0
-        # What the fast path reads; `busy` sends every record to the slow one.
-        self.busy = True
+        # What the fast path shares.
+        self.columns = _Columns()
         self.last = -1
         self.interval = 0
-        self.longest = 0
         self.t = context.start_unix_seconds or 0.0
         self.tokens_a_step: float | None = None
         self.has_times: bool | None = None
-        self.unit_s = 1.0
-        self.batch_text = ""
         # What an attempt knows of itself.
         self.has_record = False
         self._first: Record | None = None
@@ -155,7 +199,7 @@ class _Reader:
         t = self.clock.minute(minute)
         if t is None:
             raise ValueError(minute)
-        self.minute, self.minute_t = minute, t
+        self.columns.minute_text, self.columns.minute_t = minute, t
         return t
 
     # Lines.
@@ -185,7 +229,7 @@ class _Reader:
         if self.watch.attempt != self._attempt_seen():
             events += self._attempt_was_opened()
         if self._marks or self.watch.is_open:
-            self.busy = True
+            self.columns = _Columns()
         return events
 
     def line(self, line: str, line_number: int) -> list[AnyEvent]:
@@ -199,7 +243,10 @@ class _Reader:
         if is_cut(text) and "| lm loss: " not in text[text.rfind(_ELAPSED) :]:
             self._carry, self._carry_number = [text], line_number
             return events
-        return events + self._records(text, line_number)
+        events += self._records(text, line_number)
+        is_free = self._first is None and not self._marks and not self.watch.is_open and self.has_record
+        self.columns = _columns(line, has_times=bool(self.has_times)) if is_free else _Columns()
+        return events
 
     def _cut(self) -> list[AnyEvent]:
         """The record that was waiting for its other half, which did not come."""
@@ -222,7 +269,6 @@ class _Reader:
             else:
                 events += self._record(found)
         if len(starts) == 1:
-            self.longest = max(self.longest, len(text) + 40)
             before, after = text[: starts[0]], text[text.rfind("|") + 1 :]
             # Other ranks' lines can be glued to a record's front or back.
             for piece in (before, after):
@@ -253,7 +299,6 @@ class _Reader:
             if verdict == "attempt":
                 events += self._open_attempt(None)
         events += self._first_record(this) if not self.has_record else self._next_record(this)
-        self.busy = self._first is not None or self.watch.is_open
         return events
 
     def _settle_clock(self, this: Record) -> None:
@@ -382,14 +427,13 @@ class _Reader:
         self._recent[iteration] = (one_s, loss)
 
     def _learn(self, this: Record) -> None:
-        """What the fast path takes over from a record: the unit of time, the tokens of a step."""
-        self.unit_s = this.unit_s
+        """The tokens of a step, from the record's batch and the sequence length wherever it was told."""
         if this.tokens and this.samples and this.tokens % this.samples == 0:
             self._sequence = this.tokens // this.samples
         if self._sequence and this.batch:
-            self.tokens_a_step, self.batch_text = float(self._sequence * this.batch), this.batch_text
+            self.tokens_a_step = float(self._sequence * this.batch)
         else:
-            self.tokens_a_step, self.batch_text = None, ""
+            self.tokens_a_step = None
 
     # Marks, attempts, runs.
 
@@ -489,7 +533,7 @@ class _Reader:
         events += self._place_marks(None, {})
         self.has_record = False
         self._is_interval_sure = False
-        self.busy = True
+        self.columns = _Columns()
         self.last = -1
         self.gaps = Gaps(self.context)
         return events
