@@ -13,8 +13,9 @@ def headline(run: RunReport) -> str:
     if not books.wall_us:
         return "Nothing to book: the run has no length."
     kept, wall = percent(books.goodput), duration(books.wall_us)
-    so_far = " so far" if books.status == "running" else ""
-    first = f"{kept} of {wall} was kept{so_far}"
+    within = " within the window" if run.window is not None else ""
+    so_far = " so far" if books.status == "running" and not within else ""
+    first = f"{kept} of {wall}{within} was kept{so_far}"
     lost, restart, saving = (books.accounts_us[account] for account in ("lost", "restart", "checkpoint"))
     rest = [f"{hours(lost)} lost{_to(books)}"] if lost else ["nothing lost"]
     rest += [f"{hours(restart)} restarting"] if restart else []
@@ -42,7 +43,7 @@ def run_line(run: RunReport) -> str:
     if books.world_size is not None:
         parts.append(count(books.world_size, "GPU"))
     if run.window is not None:
-        parts.append("within the asked window")
+        parts.append("only what lies within the window")
     return " · ".join(parts)
 
 

@@ -34,8 +34,8 @@ _GPU_NOTE: Final = "GPU-hours of the window are unknown: they can't be told from
 def clip(run: RunReport, window: Window) -> RunReport | None:
     """The run within the window; None if it has no time there.
 
-    Attempts are those that overlap the window; stops, interruptions, saves and anomalies those that happened in it,
-    each with its whole cost. What is at risk is the part of it that was worked in the window.
+    The status stays the run's own. Attempts are those that overlap the window; stops, interruptions, saves and
+    anomalies are those that happened in it, each with its whole cost. At risk is what of it was worked in the window.
     """
     books, details = run.books, run.details
     since, until = _bounds(books, window)
@@ -59,7 +59,6 @@ def clip(run: RunReport, window: Window) -> RunReport | None:
     gpu = _gpu(run, segments)
     clipped = replace(
         books,
-        status=books.status if until >= books.end_us else "running",
         start_us=segments[0].start_us,
         end_us=segments[-1].end_us,
         spans=_spans(books.spans, since, until),
@@ -121,12 +120,7 @@ def _cut(segment: Segment, since: int, until: int) -> Segment:
 
 def _spans(spans: Sequence[RunSpan], since: int, until: int) -> list[RunSpan]:
     return [
-        replace(
-            span,
-            start_us=max(span.start_us, since),
-            end_us=min(span.end_us, until),
-            status=span.status if span.end_us <= until else "running",
-        )
+        replace(span, start_us=max(span.start_us, since), end_us=min(span.end_us, until))
         for span in spans
         if span.start_us < until and span.end_us > since
     ]
