@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from tachograph_agent.events import AnyEvent, CheckpointSaved, CheckpointStart, RunEnd, Step
 from tachograph_agent.trainers.base import Context
-from tachograph_agent.trainers.story import Attempts, Pace, StepOrder, framed
+from tachograph_agent.trainers.story import Attempts, Pace, StepOrder, framed, just_before, save_told
 from tachograph_agent.trainers.text import Clock, clean, integer
 
 _STEP: Final = re.compile(r"(?:\[Rank (\d+)\] )?\bstep=(\d+), skipped=(\d+)(?=,|\s|$)")
@@ -83,7 +83,7 @@ class _Reading:
             elif _OVERFLOW.search(line):
                 continue
             elif found := _SAVE.search(line):
-                yield from self._save(found, self.t)
+                self._save(found, self.t)
             elif found := _READY.search(line):
                 yield from self._saved(integer(found[1]), self.t)
             elif _EXIT.search(line):
@@ -95,7 +95,7 @@ class _Reading:
                 self.context.skip(line_number, "a step line that is cut off or garbled")
             else:
                 yield from self.attempts.feed(line, self.t)
-        yield from self._written_saves()
+        yield from self._end_of_attempt()
         yield from self.pace.flush()
         yield from self.attempts.close()
         if self.ended_at is not None and not self.died:
@@ -112,12 +112,12 @@ class _Reading:
             return  # the same line of another rank
         yield from self._written_saves()
         if verdict != "next":
-            began = t if self.before_t is None else self.before_t
+            yield from self._end_of_attempt()
+            began = just_before(t, self.before_t)
             yield from self.pace.restart(None, not_before=began)
             self.order.restart()
             self.order.judge(step, found[0].partition("step=")[2])
             yield from self.attempts.begin(began)
-            self.saves.clear()
             self.saved.clear()
         self.ended_at, self.died = None, False
         self.skipped, self.stepped_at = skipped, t
@@ -125,7 +125,7 @@ class _Reading:
         event = Step(t=t, attempt=self.attempts.number, rank=rank, step=step, unknown_fields={"skipped": skipped})
         yield from self.pace.add(event)
 
-    def _save(self, found: re.Match[str], t: float | None) -> Iterator[AnyEvent]:
+    def _save(self, found: re.Match[str], t: float | None) -> None:
         """A file of a save; several make one. The step stands in the save's tag, which is in the path."""
         tags = _TAG.findall(found[2])
         step = integer(tags[-1]) if tags else None
@@ -135,7 +135,6 @@ class _Reading:
             self.written_at[step] = t
         elif step not in self.saves and step not in self.saved:
             self.saves[step] = CheckpointStart(t=t, attempt=self.attempts.number, step=step)
-            yield self.saves[step]
 
     def _saved(self, step: int | None, t: float | None) -> Iterator[AnyEvent]:
         """A save is complete: it was said so, or training went on after its last file."""
@@ -143,13 +142,21 @@ class _Reading:
             return
         self.saved.add(step)
         start = self.saves.pop(step, None)
-        if start is not None:
-            self.pace.pause(max(0.0, t - start.t))
-        yield CheckpointSaved(t=t, attempt=self.attempts.number, step=step)
+        if start is None:
+            yield CheckpointSaved(t=t, attempt=self.attempts.number, step=step)
+            return
+        self.pace.pause(max(0.0, t - start.t))
+        yield from save_told(start, t)
 
     def _written_saves(self) -> Iterator[AnyEvent]:
         for step in [step for step in self.saves if step in self.written_at]:
             yield from self._saved(step, self.written_at.pop(step))
+
+    def _end_of_attempt(self) -> Iterator[AnyEvent]:
+        """What the attempt had begun to save and not said to be ready."""
+        yield from self._written_saves()
+        yield from self.saves.values()
+        self.saves.clear()
 
     def _say_skipped(self) -> None:
         last = self.order.last

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
-from tachograph_agent.events import AnyEvent, CheckpointSaved, CheckpointStart, Phase, RunEnd, Step
+from tachograph_agent.events import AnyEvent, CheckpointStart, Phase, RunEnd, Step
 from tachograph_agent.trainers.base import Context
-from tachograph_agent.trainers.story import Attempts, StepOrder, framed
+from tachograph_agent.trainers.story import Attempts, StepOrder, framed, just_before, save_told
 from tachograph_agent.trainers.text import Clock, clean, integer, number
 
 _LINE: Final = re.compile(r"\[(\d\d/\d\d \d\d:\d\d:\d\d)\] (\S+) (\w+): ?(.*)")
@@ -70,6 +70,7 @@ class _Reading:
                 continue
             yield from self._line(found[2], found[4], t, line_number)
         yield from self._evaluated()
+        yield from self._broken_off()
         yield from self.attempts.close()
         yield from self._end_if_finished()
 
@@ -79,6 +80,7 @@ class _Reading:
         else:
             yield from self._evaluated()
         if text.startswith("Command line arguments"):
+            yield from self._broken_off()
             yield from self._end_if_finished()
             self.up_at = t
         before_t, self.t = self.t, t
@@ -94,13 +96,14 @@ class _Reading:
             self.context.skip(line_number, "an iteration line that is cut off")
         else:
             if "Exception during training" in text:
-                self.save, self.finished = None, False
+                yield from self._broken_off()
+                self.finished = False
             elif self.save is not None:
                 yield from self._saved(t)
             yield from self.attempts.feed(text, t)
 
     def _start(self, iteration: int, t: float) -> Iterator[AnyEvent]:
-        self.save = None
+        yield from self._broken_off()
         after_finished = self.finished
         yield from self._end_if_finished()
         if self.attempts.begun and iteration == 0:
@@ -127,7 +130,7 @@ class _Reading:
             self.order.restart()
             self.order.judge(iteration, text)
             self.trained_from, last = None, None
-            yield from self.attempts.begin(t if before_t is None else before_t)
+            yield from self.attempts.begin(just_before(t, before_t))
         found = _TIME.search(text)
         one_s = None if found is None else number(found[1])
         step = Step(t=t, step=iteration + 1)
@@ -165,15 +168,17 @@ class _Reading:
         self.save = CheckpointStart(t=t, attempt=self.attempts.number, step=step)
         # The last iteration is saved before it is logged: the next line tells its number.
         self.save_is_final = bool(found[2])
-        if not self.save_is_final:
-            yield self.save
 
     def _saved(self, t: float) -> Iterator[AnyEvent]:
         start, self.save = self.save, None
         if start is not None:
-            if self.save_is_final:
-                yield start
-            yield CheckpointSaved(t=t, attempt=start.attempt, step=start.step)
+            yield from save_told(start, t)
+
+    def _broken_off(self) -> Iterator[AnyEvent]:
+        """A save after which nothing shows that it ended."""
+        start, self.save = self.save, None
+        if start is not None:
+            yield start
 
     def _evaluated(self) -> Iterator[AnyEvent]:
         began, self.eval_from = self.eval_from, None

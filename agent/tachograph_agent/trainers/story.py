@@ -39,7 +39,7 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
     """
     begins_at: float | None = None
     saves_seen = False
-    for event in events:
+    for event in _without_empty_starts(events, context):
         event.run = context.run
         if isinstance(event, RunEnd):
             if begins_at is not None:
@@ -54,6 +54,42 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
         yield event
     if begins_at is not None:
         yield _run_start(context, begins_at, saves_seen)
+
+
+def _without_empty_starts(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
+    """The events, on a clock of durations without a start at whose very time a step of that attempt ended.
+
+    At one time steps come before starts, so the step would be taken for one of the attempt before.
+    """
+    start: AttemptStart | None = None
+    for event in events:
+        if start is not None and isinstance(event, (*_OPENERS, RunEnd)):
+            if not (isinstance(event, Step) and event.attempt == start.attempt and event.t <= start.t):
+                yield start
+            start = None
+        if isinstance(event, AttemptStart) and not context.has_clock:
+            start = event
+        else:
+            yield event
+    if start is not None:
+        yield start
+
+
+def save_told(start: CheckpointStart, end_t: float, dur_s: float | None = None) -> list[AnyEvent]:
+    """A save from its start to ``end_t``. Of one that took no visible time only the end is told.
+
+    At one time ends of saves come before starts, so its start would open a save that never ends.
+    """
+    end = CheckpointSaved(t=end_t, attempt=start.attempt, step=start.step, mode=start.mode, dur=dur_s)
+    if end_t > start.t:
+        return [start, end]
+    end.dur = 0.0
+    return [end]
+
+
+def just_before(t: float, before_t: float | None) -> float:
+    """When an attempt began of which only the first record is seen, at ``t``: at the line before it, if earlier."""
+    return before_t if before_t is not None and before_t < t else max(0.0, t - 0.001)
 
 
 def _run_start(context: Context, t: float, saves_seen: bool) -> RunStart:

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal
 
 from tachograph_agent.events import AnyEvent, CheckpointSaved, CheckpointStart, Phase, RunEnd, Step
 from tachograph_agent.trainers.base import Context
-from tachograph_agent.trainers.story import Attempts, Pace, StepOrder, framed
+from tachograph_agent.trainers.story import Attempts, Pace, StepOrder, framed, just_before, save_told
 from tachograph_agent.trainers.text import Clock, integer, number, seconds, split_prefix
 
 _STEP: Final = re.compile(r"\bstep: *(\d+) +loss: *(\S+)(.*)")
@@ -121,7 +121,7 @@ class _Reading:
             return
         if verdict != "next":
             # Nothing said so: it began somewhere after the line before this one.
-            yield from self._begin(self.t if self.before_t is None else self.before_t, None, trained_from=None)
+            yield from self._begin(just_before(self.t, self.before_t), None, trained_from=None)
             self.order.judge(step, str(loss))
         fields = dict(_FIELD.findall(found[3]))
         event = Step(t=self.t, attempt=self.attempts.number, rank=self.lead, step=step, loss=loss)
@@ -204,19 +204,17 @@ class _Reading:
             yield self.save
 
     def _finished(self, dur: float | None, ambiguous: bool) -> Iterator[AnyEvent]:
-        yield from self._tell_save()
         start, self.save = self.save, None
         if start is None or self.t is None:
             return
         if ambiguous:
-            self.context.note(
-                "This version doesn't say whether a save was written or only staged: none counts as landed."
-            )
+            self.context.note("This version doesn't say if a save was written or only staged: none counts as landed.")
         took = dur if dur is not None else max(0.0, self.t - start.t)
         self.pace.pause(took)
         self.since = self.t
         self.saved.add(start.step)
-        yield CheckpointSaved(t=self.t, attempt=start.attempt, step=start.step, mode=start.mode, dur=took)
+        events = save_told(start, self.t, took)
+        yield from events[1:] if self.save_told else events
 
     def _submitted(self, step: int) -> Iterator[AnyEvent]:
         """A background process took over a save: asynchronous, and not landed as far as this log says."""
@@ -226,6 +224,4 @@ class _Reading:
         if step in self.saved or self.t is None:
             return
         self.saved.add(step)
-        attempt = self.attempts.number
-        yield CheckpointStart(t=self.t, attempt=attempt, step=step, mode="async")
-        yield CheckpointSaved(t=self.t, attempt=attempt, step=step, mode="async", dur=0.0)
+        yield CheckpointSaved(t=self.t, attempt=self.attempts.number, step=step, mode="async", dur=0.0)

@@ -20,7 +20,6 @@ from tachograph_agent.events import (
     AnyEvent,
     AttemptStart,
     CheckpointSaved,
-    CheckpointStart,
     Failure,
     Phase,
     RunEnd,
@@ -180,7 +179,6 @@ class _Reading:
         )
         rank.work_ended = t - took if rank.work_ended is None else rank.work_ended
         rank.after_s += took
-        yield CheckpointStart(t=max(0.0, t - took), step=step, mode="async", **where)
         yield CheckpointSaved(t=t, step=step, mode="async", dur=round(took, 6), **where)
 
     def _step(

@@ -40,16 +40,19 @@ def test_a_start_from_zero_is_a_new_run_after_a_finished_training_and_an_attempt
 
 def test_the_final_save_is_of_the_last_iteration_and_a_periodic_one_of_the_iteration_in_its_name() -> None:
     events, _ = read(Detectron2(), samples_b.DETECTRON2)
-    starts, saves = of(events, "checkpoint.start"), of(events, "checkpoint.saved")
-    assert [save.step for save in starts] == [save.step for save in saves] == [60, 20]
-    assert saves[1].t - starts[1].t == 3.0  # 12 s to the next record, 9 s of which were its 20 iterations
+    (start,) = of(events, "checkpoint.start")
+    final, periodic = of(events, "checkpoint.saved")
+    assert (final.step, final.dur) == (60, 0.0)  # less than the log's one second, so only its end is told
+    assert start.step == periodic.step == 20
+    assert periodic.t - start.t == 3.0  # 12 s to the next record, 9 s of which were its 20 iterations
 
 
 def test_a_save_after_which_nothing_came_is_not_said_to_be_over() -> None:
     cut = samples_b.DETECTRON2.partition("[03/04 10:06:42]")[0]
-    events, _ = read(Detectron2(), cut)
-    assert [save.step for save in of(events, "checkpoint.start")] == [60, 20]
-    assert [save.step for save in of(events, "checkpoint.saved")] == [60]
+    for after in ("", samples_b.DETECTRON2.replace("03/04 10", "03/04 11")):
+        events, _ = read(Detectron2(), cut + after)
+        assert of(events, "checkpoint.start")[0].step == 20
+        assert [save.step for save in of(events, "checkpoint.saved")][:2] == ([60, 60] if after else [60])
 
 
 def test_evaluation_lasts_from_its_first_to_its_last_line() -> None:

@@ -64,3 +64,10 @@ def test_falling_back_is_a_new_attempt_and_after_the_last_step_a_new_run() -> No
 def test_damaged_logs_never_raise_and_nothing_gives_nothing() -> None:
     adapter_runs.assert_survives_damage(LLMC(), samples_b.LLMC)
     adapter_runs.assert_silent_on_nothing(LLMC())
+
+
+def test_without_any_duration_no_start_stands_behind_its_own_steps() -> None:
+    """At one time steps come before starts: a start there would make the steps belong to an attempt before."""
+    events, _ = read(LLMC(), "s:1 trl:10.8000 lr:1e-4 norm:9.10\ns:20 trl:9.8 lr:1e-4 norm:8.10\n")
+    assert of(events, "attempt.start") == []
+    assert {step.t for step in steps(events)} == {0.0}

@@ -117,3 +117,10 @@ def test_damaged_logs_never_raise_and_nothing_gives_nothing() -> None:
 def test_a_cut_step_line_is_counted() -> None:
     _, context = read(Torchtitan(), STAGED + "[titan] 2030-01-02 03:00:30,000 - root - INFO - step: 12")
     assert context.skipped_lines == 1
+
+
+def test_a_save_without_visible_time_has_only_its_end() -> None:
+    """At one time ends of saves come before starts: a start there would open a save that never ends."""
+    events, _ = read(Torchtitan(), STAGED)
+    assert [(start.step, start.t) for start in of(events, "checkpoint.start")] == [(100, steps(events)[1].t)]
+    assert [save.step for save in of(events, "checkpoint.saved")] == [100, 105]

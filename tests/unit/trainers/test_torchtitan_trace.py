@@ -20,8 +20,8 @@ def test_a_step_has_its_sections_and_ends_where_its_save_begins() -> None:
     assert second.sections == pytest.approx({"data": 0.2, "forward_backward": 0.6, "optimizer": 0.2})
     assert second.busy_s == pytest.approx(0.8)
     assert second.loss == 2.5
-    (start,) = of(events, "checkpoint.start")
-    assert second.t == pytest.approx(start.t)
+    (save,) = of(events, "checkpoint.saved")
+    assert second.t == pytest.approx(save.t - save.dur)
 
 
 def test_only_a_tagged_save_is_a_save_and_none_is_said_to_have_landed() -> None:
