@@ -235,7 +235,8 @@ def test_a_few_events_of_1970_do_not_make_a_run_of_decades(tmp_path: Path) -> No
 
 def test_a_line_of_100_mb(tmp_path: Path) -> None:
     log = Path(write(tmp_path / "run.jsonl", a_run()))
-    with log.open("ab") as file:
+    with log.open("r+b") as file:
+        file.seek(0, io.SEEK_END)
         file.write(b'{"kind":"step","note":"')
         file.seek(100_000_000, io.SEEK_CUR)
         file.write(b'"}\n')

@@ -18,10 +18,10 @@ from tachograph_agent.trainers.files import MissingExtraError, ReadingError
 from tachograph_agent.trainers.reading import Reading, open_log
 
 from tachograph_collector.cli.errors import BadInputError, ExtraMissingError
-from tachograph_collector.cli.losscurve import LossCurve
+from tachograph_collector.cli.losscurve import LossCurve, LossPoint
 from tachograph_collector.cli.progress import progress_bar
 from tachograph_collector.ledger import Ledger
-from tachograph_collector.ledger.books import GpuHours
+from tachograph_collector.ledger.books import Books, GpuHours
 from tachograph_collector.report.model import RunReport, Window
 from tachograph_collector.report.windows import clip
 
@@ -175,7 +175,7 @@ def _add_losses(batch: Sequence[AnyEvent], curves: dict[str, LossCurve]) -> None
 
 def _reports(ledger: Ledger, reading: Reading, curves: dict[str, LossCurve], options: Options) -> list[RunReport]:
     reports = []
-    for run in ledger.runs():
+    for run in ledger.runs(options.now_us):
         books = ledger.books(run, options.now_us)
         details = ledger.details(run, options.now_us)
         notes = list(reading.notes)
@@ -190,11 +190,17 @@ def _reports(ledger: Ledger, reading: Reading, curves: dict[str, LossCurve], opt
                 skips=reading.skips,
                 format=reading.format,
                 has_clock=reading.has_clock,
-                loss_points=curves[run].points() if run in curves else None,
+                loss_points=_losses(curves, run, books) if options.with_loss else None,
                 price_per_gpu_hour=options.price,
             )
         )
     return reports
+
+
+def _losses(curves: dict[str, LossCurve], run: str, books: Books) -> list[LossPoint]:
+    """The losses of a run; those of ``name#2`` stand in the log under ``name``, so they are told by their time."""
+    curve = curves.get(run) or curves.get(run.rpartition("#")[0])
+    return [] if curve is None else [one for one in curve.points() if books.start_us <= one[0] <= books.end_us]
 
 
 def with_gpus(report: RunReport, number: int) -> RunReport:
