@@ -28,6 +28,9 @@ from tachograph_agent.trainers.text import Clock
 NUM_REMEMBERED_STEPS: Final = 65_536
 """How far back a rewritten history is recognised; beyond, a falling step is a new attempt."""
 
+LONGEST_SECONDS: Final = 1e9
+"""A longer duration (30 years) is a misprint."""
+
 _SAVES: Final = (CheckpointStart, CheckpointSaved, CheckpointPersisted, CheckpointFailed)
 _OPENERS: Final = (Step, AttemptStart, CheckpointStart, CheckpointSaved)
 
@@ -41,6 +44,9 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
     saves_seen = False
     for event in _without_empty_starts(events, context):
         event.run = context.run
+        if event.dur is not None and not 0.0 <= event.dur < LONGEST_SECONDS:  # also True for NaN
+            context.note(f"A duration of {event.dur:g} s can't be right: it is taken as unknown.")
+            event.dur = None
         if isinstance(event, RunEnd):
             if begins_at is not None:
                 yield _run_start(context, begins_at, saves_seen)
@@ -115,7 +121,7 @@ class DurationClock:
                 else "it starts where --start says"
             )
             self._context.note(f"The log has no clock: its timeline is made of the durations in it; {where}.")
-        if dur_s is not None and 0.0 < dur_s < 1e9:  # also False for NaN
+        if dur_s is not None and 0.0 < dur_s < LONGEST_SECONDS:  # also False for NaN
             self.now = round(self.now + dur_s, 6)
         return self.now
 

@@ -32,6 +32,10 @@ _MARK: Final = re.compile(r"\[titan\] .* - ")
 _NEWER: Final = re.compile(r"\bstep: *\d+ +loss: .*\btps: *[\d,.]+")
 
 
+SAME_LINE_SECONDS: Final = 30.0
+"""Within this, a start that names the same step is another rank's line."""
+
+
 class Torchtitan:
     """torchtitan's console."""
 
@@ -64,6 +68,8 @@ class _Reading:
         self.up_at: float | None = None
         self.save: CheckpointStart | None = None
         self.save_told = False
+        self.begun_as: int | None = None
+        self.ended = False
         self.saved: set[int] = set()
         self.since: float | None = None
 
@@ -131,7 +137,7 @@ class _Reading:
         event.grad_norm = number(fields["grad_norm"]) if "grad_norm" in fields else None
         yield from self.attempts.stepped()
         event.attempt = self.attempts.number
-        self.since = self.t
+        self.since, self.begun_as, self.ended = self.t, None, False
         yield from self.pace.add(event, number(fields["tps"].rstrip(".,")) if "tps" in fields else None)
 
     def _validated(self, found: re.Match[str]) -> Iterator[AnyEvent]:
@@ -165,12 +171,17 @@ class _Reading:
                 yield Phase(t=self.t, attempt=self._next_attempt(), name="reload", dur=dur)
         elif found := _STARTS.search(line):
             resume_step = max(0, int(found[1][:18]) - 1)
+            if self.begun_as == resume_step and self.since is not None and self.t - self.since < SAME_LINE_SECONDS:
+                return  # the same line of another rank
             yield from self._begin(self.t if self.up_at is None else self.up_at, resume_step, trained_from=self.t)
+            self.begun_as = resume_step
         elif "Starting job" in line:
             self.up_at = self.t
         elif "Training completed" in line:
             yield from self.pace.flush()
-            yield RunEnd(t=self.t)
+            if not self.ended:
+                self.ended = True
+                yield RunEnd(t=self.t)
         elif (found := _SAVING.search(line)) and "Finished" not in line:
             self._saving("sync" if found[1] == "Saving" and "staging" not in found[2] else "async")
 
@@ -179,7 +190,7 @@ class _Reading:
 
     def _begin(self, t: float, resume_step: int | None, trained_from: float | None) -> Iterator[AnyEvent]:
         yield from self._tell_save()
-        self.save, self.up_at = None, None
+        self.save, self.up_at, self.ended = None, None, False
         yield from self.pace.restart(trained_from, resume_step, not_before=t)
         self.order.restart()
         self.saved.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import adapter_runs
 import pytest
 import samples_b
 from tachograph_agent.trainers.base import Adapter
@@ -56,3 +57,19 @@ def test_an_adapter_is_sure_of_its_own_log_and_leaves_all_others(adapter: Adapte
 def test_names_and_titles_are_unlike() -> None:
     assert len({adapter.name for adapter, _ in SAMPLES}) == len(SAMPLES)
     assert all(adapter.title for adapter, _ in SAMPLES)
+
+
+@pytest.mark.parametrize("adapter", [adapter for adapter, _ in SAMPLES], ids=lambda adapter: adapter.name)
+def test_reading_anothers_log_by_force_gives_no_step_and_no_exception(adapter: Adapter) -> None:
+    for owner, sample in SAMPLES:
+        if owner is not adapter:
+            events, _ = adapter_runs.read(adapter, sample)
+            assert adapter_runs.steps(events) == []
+
+
+def test_a_duration_that_cannot_be_is_unknown_and_said() -> None:
+    events, context = adapter_runs.read(
+        NanoGPT(), "iter 0: loss 9.1, time 9.00ms, mfu 3%\niter 5: loss 9.1, time 999999999999.00ms, mfu 3%\n"
+    )
+    assert [step.dur for step in adapter_runs.steps(events)] == [0.009, None]
+    assert any("can't be right" in note for note in context.notes)

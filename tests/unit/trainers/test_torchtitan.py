@@ -124,3 +124,13 @@ def test_a_save_without_visible_time_has_only_its_end() -> None:
     events, _ = read(Torchtitan(), STAGED)
     assert [(start.step, start.t) for start in of(events, "checkpoint.start")] == [(100, steps(events)[1].t)]
     assert [save.step for save in of(events, "checkpoint.saved")] == [100, 105]
+
+
+def test_ranks_without_a_prefix_that_say_the_same_are_one_attempt_with_one_end() -> None:
+    bare = samples_b.TORCHTITAN.replace("[rank0]:", "").replace("[rank1]:", "").replace("[rank0]: ", "")
+    doubled = "".join(line * 2 for line in bare.splitlines(keepends=True))
+    events, _ = read(Torchtitan(), doubled)
+    assert [start.attempt for start in of(events, "attempt.start")] == [0, 1]
+    assert [step.step for step in steps(events)] == [1, 10, 20, 20]
+    assert len(of(events, "run.end")) == 1
+    assert [save.step for save in of(events, "checkpoint.saved")] == [10, 25]
