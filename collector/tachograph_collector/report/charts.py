@@ -19,7 +19,6 @@ from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Account, M
 from tachograph_collector.report import palette
 from tachograph_collector.report.canvas import STAND_IN, drawing, figure, finish
 from tachograph_collector.report.model import RunReport, cost_us
-from tachograph_collector.report.terminal import phases_in_order
 from tachograph_collector.report.text import (
     DAY,
     HOUR,
@@ -27,8 +26,8 @@ from tachograph_collector.report.text import (
     SECOND,
     amount,
     count,
+    duration,
     hours,
-    instant,
     moment,
     percent,
     visible,
@@ -149,7 +148,7 @@ def _cells(minutes: Sequence[Minute], cell_us: int) -> list[tuple[int, Account]]
 
 def _row_label(us: int, row_us: int, run: RunReport) -> str:
     if not run.has_clock:
-        return f"+{hours(us)}"
+        return f"+{duration(us)}"
     day = f"{moment(us):%b} {moment(us).day:2}"
     return day if row_us >= DAY else f"{day}  {moment(us):%H:%M}"
 
@@ -228,7 +227,7 @@ def _tick_names(ticks: list[int], step: int, run: RunReport) -> list[str]:
     for tick in ticks:
         at = moment(tick)
         if not run.has_clock:
-            names.append(f"+{hours(tick)}")
+            names.append(f"+{duration(tick)}")
             continue
         day = f"{at:%b} {at.day}" if step < 364 * DAY else f"{at.year}"
         clock = f"{at:%H:%M:%S}" if step < MINUTE else f"{at:%H:%M}"
@@ -318,11 +317,12 @@ def anatomy(run: RunReport, prefix: str) -> tuple[str, str, list[str]] | None:
         names = []
         for row, (index, interruption) in enumerate(chosen):
             what = cause_words(interruption.category) if interruption.category else interruption.how
-            when = f"{instant(interruption.at_us)[5:]}  " if run.has_clock else ""
+            at = run.when(interruption.at_us)
+            when = f"{at[5:] if run.has_clock else at}  "
             names.append(f"#{index}  {when}{visible(what, 18, ascii_only=True)}")
             parts = [("lost", interruption.lost_us, "lost")]
             parts += [(n, us, f"phase-{n if n in palette.PHASES else 'other'}")
-                      for n, us in phases_in_order(interruption.phases_us)]  # fmt: skip
+                      for n, us in palette.phases_in_order(interruption.phases_us)]  # fmt: skip
             left = 0.0
             for name, us, role in parts:
                 if us:
@@ -352,6 +352,10 @@ def loss_curve(run: RunReport, prefix: str) -> tuple[str, str] | None:
     if not points or not run.details.segments:
         return None
     table: Any = np.array(points, dtype=np.float64)
+    within = np.zeros(len(table), dtype=bool)
+    for span in run.books.spans:  # a second run of the same name has its points in the same log
+        within |= (table[:, 0] >= span.start_us) & (table[:, 0] <= span.end_us)
+    table = table[within]
     finite = np.isfinite(table[:, 2])
     num_odd = int((~finite).sum())
     table = table[finite]
@@ -364,10 +368,11 @@ def loss_curve(run: RunReport, prefix: str) -> tuple[str, str] | None:
     if end <= origin:
         return None
     thrown_away = _in_lost_time(run, times)
+    stops_at = np.array(sorted(it.at_us for it in run.details.interruptions), dtype=np.float64)
     with drawing():
         drawn, axes = figure(3.0)
         for lost, role in ((False, "loss"), (True, "lost")):
-            _loss_line(axes, times, losses, thrown_away == lost, origin, end, STAND_IN[role])
+            _loss_line(axes, times, losses, thrown_away == lost, origin, end, stops_at, STAND_IN[role])
         low, high = _limits(losses)
         landed = [c for c in run.details.checkpoints if c.landed_us is not None and origin <= c.landed_us <= end]
         every = max(1, -(-len(landed) // MAX_MARKS))
@@ -408,8 +413,10 @@ def _in_lost_time(run: RunReport, times: Any) -> Any:
     return lost[np.minimum(np.searchsorted(ends, times, side="left"), len(segments) - 1)]
 
 
-def _loss_line(axes: Axes, times: Any, losses: Any, chosen: Any, origin: int, end: int, colour: str) -> None:
-    """Minimum, mean and maximum of each stretch of the chosen points, broken where a stretch has none."""
+def _loss_line(
+    axes: Axes, times: Any, losses: Any, chosen: Any, origin: int, end: int, stops_at: Any, colour: str
+) -> None:
+    """Minimum, mean and maximum of each stretch of the chosen points, broken at stops."""
     if not chosen.any():
         return
     num_bins = MAX_LOSS_BINS
@@ -419,14 +426,17 @@ def _loss_line(axes: Axes, times: Any, losses: Any, chosen: Any, origin: int, en
     low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     mean = np.add.reduceat(values, starts) / np.diff(np.r_[starts, len(values)])
     at = np.add.reduceat(times[chosen] - origin, starts) / np.diff(np.r_[starts, len(values)])
-    usual = max(1.5 * (end - origin) / num_bins, 4.0 * float(np.median(np.diff(times))))
-    for part in np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) > usual) + 1):
+    # A line goes on over a hole in the telemetry, not over a stop.
+    num_stops = np.searchsorted(stops_at - origin, at)
+    breaks = (np.diff(num_stops) > 0) & (np.diff(at) > 1.5 * (end - origin) / num_bins)
+    marker = "." if len(times) < 100 else ""
+    for part in np.split(np.arange(len(at)), np.flatnonzero(breaks) + 1):
         axes.fill_between(at[part], low[part], high[part], color=colour, alpha=0.25, linewidth=0)
-        if len(part) == 1:  # a stretch of one bin is a dash as wide as the bin
+        if len(part) == 1 and not marker:  # a stretch of one bin is a dash as wide as the bin
             half = (end - origin) / num_bins / 2
             axes.plot([at[part[0]] - half, at[part[0]] + half], [mean[part[0]]] * 2, color=colour, linewidth=1.3)
         else:
-            axes.plot(at[part], mean[part], color=colour, linewidth=1.3)
+            axes.plot(at[part], mean[part], color=colour, linewidth=1.3, marker=marker)
 
 
 def _limits(losses: Any) -> tuple[float, float]:

@@ -13,14 +13,12 @@ from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Checkpoint
 from tachograph_collector.report import palette
 from tachograph_collector.report.errors import MissingExtraError
 from tachograph_collector.report.model import RunReport, cost_us
-from tachograph_collector.report.terminal import phases_in_order
 from tachograph_collector.report.text import (
     UNKNOWN,
     amount,
     count,
     duration,
     hours,
-    instant,
     number,
     percent,
     visible,
@@ -66,6 +64,7 @@ def render_html(runs: Sequence[RunReport]) -> str:
         overview=overview[:MAX_OVERVIEW] if len(runs) > 1 else [],
         num_left_out=len(runs) - len(sections),
         num_not_listed=max(0, len(runs) - MAX_OVERVIEW),
+        any_clock=any(run.has_clock for run in runs),
         colours=_colours(),
     )
 
@@ -129,7 +128,7 @@ def _section(run: RunReport, prefix: str) -> dict[str, Any]:
         "checkpoints": _checkpoints(run),
         "labels": [(visible(name, 60), visible(value, 120)) for name, value in list(run.books.labels.items())[:30]],
         "anomalies": _some(
-            visible(a.detail, 300) + ("" if a.at_us is None else f" (at {instant(a.at_us, with_seconds=True)} UTC)")
+            visible(a.detail, 300) + ("" if a.at_us is None else f" (at {run.when(a.at_us, with_seconds=True)})")
             for a in run.details.anomalies
         ),
         "notes": _some(visible(note, 300) for note in run.notes),
@@ -160,9 +159,14 @@ def _tiles(run: RunReport) -> list[tuple[str, str, str]]:
     if books.gpu is not None:
         held = f"of {amount(books.gpu.held / 3.6e9, 1)} GPU-hours held"
         tiles.append(("GPU goodput", percent(books.gpu_goodput), held))
+    lost = books.accounts_us["lost"]
     causes = sorted(books.lost_by_cause_us.items(), key=lambda pair: -pair[1])
-    most = f"most to {cause_words(causes[0][0])}" if causes and causes[0][1] else "nothing was thrown away"
-    tiles.append(("work lost", hours(books.accounts_us["lost"]), most))
+    first = causes[0] if causes and causes[0][1] else None
+    most = "nothing was thrown away" if first is None else f"{'all' if first[1] == lost else 'most'} to "
+    most += cause_words(first[0]) if first else ""
+    if first and first[0] == "unknown":
+        most = "the cause is unknown" if first[1] == lost else "most of it to unknown causes"
+    tiles.append(("work lost", hours(lost), most))
     stops = [
         count(num, noun)
         for num, noun in (
@@ -247,6 +251,10 @@ def _charts(run: RunReport, prefix: str) -> list[dict[str, Any]]:
     return found
 
 
+def _zone(run: RunReport) -> str:
+    return "UTC" if run.has_clock else "since the start"
+
+
 def _table(heads: Sequence[str], rows: list[Row], total: int, rest: str) -> dict[str, Any]:
     left_out = f"{rest} ({total - len(rows):,} more; --json has all)." if total > len(rows) else ""
     return {"heads": heads, "rows": rows, "left_out": left_out}
@@ -260,13 +268,15 @@ def _interruptions(run: RunReport) -> dict[str, Any]:
         said = visible(it.detail, 160) if it.detail else ""
         what = f"{it.how}{f': {cause_words(it.category)}' if it.category or it.how == 'failure' else ''}"
         phases = [
-            f"{visible(name, 30).replace('_', ' ')} {hours(us)}" for name, us in phases_in_order(it.phases_us) if us
+            f"{visible(name, 30).replace('_', ' ')} {hours(us)}"
+            for name, us in palette.phases_in_order(it.phases_us)
+            if us
         ]
         went_back = it.resume_step is not None and it.last_step is not None and it.resume_step < it.last_step
         rows.append(
             (
                 f"{index}",
-                instant(it.at_us, with_seconds=True),
+                run.when(it.at_us, with_seconds=True),
                 [what + (" (inferred)" if it.inferred else ""), ", ".join(where), said],
                 f"{it.last_step:,} → {it.resume_step:,}" if went_back else "no step",
                 duration(it.lost_us),
@@ -274,7 +284,7 @@ def _interruptions(run: RunReport) -> dict[str, Any]:
                 duration(cost_us(it)),
             )
         )
-    heads = ("#", "stopped (UTC)", "what", "went back", "lost", "restart", "cost")
+    heads = ("#", f"stopped ({_zone(run)})", "what", "went back", "lost", "restart", "cost")
     return _table(heads, rows, len(run.details.interruptions), f"The costliest {len(rows)}")
 
 
@@ -283,7 +293,7 @@ def _attempts(run: RunReport) -> dict[str, Any]:
     rows: list[Row] = [
         (
             visible(a.name, 40),
-            instant(a.start_us, with_seconds=True),
+            run.when(a.start_us, with_seconds=True),
             duration(a.end_us - a.start_us),
             f"{a.how}{f': {cause_words(a.category)}' if a.category else ''}",
             number(a.world_size),
@@ -294,24 +304,24 @@ def _attempts(run: RunReport) -> dict[str, Any]:
         )
         for a in everything[-MAX_ATTEMPTS:]
     ]
-    heads = ("attempt", "began (UTC)", "lasted", "ended", "GPUs", "resumed after", "steps", "kept", "lost")
+    heads = ("attempt", f"began ({_zone(run)})", "lasted", "ended", "GPUs", "resumed after", "steps", "kept", "lost")
     return _table(heads, rows, len(everything), f"The last {len(rows)}")
 
 
 def _checkpoints(run: RunReport) -> dict[str, Any]:
     everything = run.details.checkpoints
-    rows: list[Row] = [_checkpoint(c) for c in everything[-MAX_CHECKPOINTS:]]
-    heads = ("step", "began (UTC)", "mode", "state", "stood still", "to landing", "size", "tiers")
+    rows: list[Row] = [_checkpoint(run, c) for c in everything[-MAX_CHECKPOINTS:]]
+    heads = ("step", f"began ({_zone(run)})", "mode", "state", "stood still", "to landing", "size", "tiers")
     return _table(heads, rows, len(everything), f"The last {len(rows)}")
 
 
-def _checkpoint(save: CheckpointRecord) -> Row:
+def _checkpoint(run: RunReport, save: CheckpointRecord) -> Row:
     landing = save.persist_us
     if landing is None and save.landed_us is not None and save.start_us is not None:
         landing = save.landed_us - save.start_us
     return (
         f"{save.step:,}",
-        instant(save.start_us, with_seconds=True),
+        run.when(save.start_us, with_seconds=True),
         save.mode,
         save.state,
         duration(save.blocking_us),

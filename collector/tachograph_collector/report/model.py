@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tachograph_agent.trainers.base import SkippedLine
 
 from tachograph_collector.ledger.books import ACCOUNTS, Account, Books, Details, Interruption
-from tachograph_collector.report.text import HOUR
+from tachograph_collector.report.text import HOUR, duration, instant
 
 LossPoint = tuple[int, int, float]
 """(time in microseconds since 1970, step, loss)"""
@@ -61,6 +61,12 @@ class RunReport:
     def clock(self) -> str:
         """``wall`` if the log tells the time of day, ``durations`` if its instants are only relative."""
         return "wall" if self.has_clock else "durations"
+
+    def when(self, us: int | None, *, with_seconds: bool = False) -> str:
+        """The instant for people: UTC, or how long after the beginning where the log has no clock."""
+        if us is None or self.has_clock:
+            return instant(us, with_seconds=with_seconds)
+        return f"+{duration(us)}"
 
     def gpu_hours(self) -> dict[str, float] | None:
         """GPU-hours by account, and ``idle`` and ``held``; None where nobody says how many GPUs."""

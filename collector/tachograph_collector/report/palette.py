@@ -40,3 +40,9 @@ PHASES: Final[dict[str, tuple[str, str]]] = {
     "other": ("#8a929b", "#8a929b"),
 }
 """Restart sub-accounts in the order in which they follow one another: (on light, on dark)."""
+
+
+def phases_in_order(phases_us: dict[str, int]) -> list[tuple[str, int]]:
+    """Restart phases in the order in which they follow one another, unknown names last."""
+    known = [(name, phases_us[name]) for name in PHASES if name in phases_us]
+    return known + sorted((name, us) for name, us in phases_us.items() if name not in PHASES)

@@ -22,7 +22,6 @@ from tachograph_collector.report.text import (
     count,
     duration,
     hours,
-    instant,
     percent,
     visible,
 )
@@ -92,7 +91,7 @@ def _one(run: RunReport, page: Page) -> None:
         _subs(run, page)
     _risk(run, page)
     _interruptions(run, page)
-    _sentences("Anomalies", [visible(a.detail, 400) + _at(a.at_us) for a in run.details.anomalies], page, "yellow")
+    _sentences("Anomalies", [visible(a.detail, 400) + _at(run, a.at_us) for a in run.details.anomalies], page, "yellow")
     _sentences("Notes", [visible(note, 400) for note in run.notes], page)
     _skipped(run, page)
 
@@ -187,13 +186,13 @@ def _interruptions(run: RunReport, page: Page) -> None:
         f"Worst {len(worst)} of {count(total, 'interruption')}" if total > len(worst) else count(total, "interruption")
     )
     for index, interruption in worst:
-        page.show(_interruption(index, interruption, page))
+        page.show(_interruption(index, interruption, run.when(interruption.at_us), page))
 
 
-def _interruption(index: int, it: Interruption, page: Page) -> RenderableType:
+def _interruption(index: int, it: Interruption, when: str, page: Page) -> RenderableType:
     what = cause_words(it.category) if it.category or it.how == "failure" else ""
     title = " ".join(word for word in (it.how, what and f"({what})") if word)
-    first = page.text(f"{instant(it.at_us)}  ")
+    first = page.text(f"{when}  ")
     first.append_text(page.text(title, "bold"))
     first.append_text(page.text(f"  cost {duration(cost_us(it))}"))
     lines: list[RenderableType] = [first]
@@ -201,7 +200,7 @@ def _interruption(index: int, it: Interruption, page: Page) -> RenderableType:
     if it.resume_step is not None and it.last_step is not None and it.resume_step < it.last_step:
         lost += f" (back from step {it.last_step:,} to {it.resume_step:,})"
     phases = " · ".join(
-        f"{visible(name, 30).replace('_', ' ')} {hours(us)}" for name, us in phases_in_order(it.phases_us) if us
+        f"{visible(name, 30).replace('_', ' ')} {hours(us)}" for name, us in palette.phases_in_order(it.phases_us) if us
     )
     until = "" if it.resumed_at_us is not None else ", and no step since"
     lines.append(page.text(f"{lost}; {duration(it.restart_us)} of restart{f': {phases}' if phases else ''}{until}"))
@@ -218,14 +217,8 @@ def _interruption(index: int, it: Interruption, page: Page) -> RenderableType:
     return grid
 
 
-def phases_in_order(phases_us: dict[str, int]) -> list[tuple[str, int]]:
-    """Restart phases in the order in which they follow one another, unknown names last."""
-    known = [(name, phases_us[name]) for name in palette.PHASES if name in phases_us]
-    return known + sorted((name, us) for name, us in phases_us.items() if name not in palette.PHASES)
-
-
-def _at(us: int | None) -> str:
-    return f" (at {instant(us, with_seconds=True)})" if us is not None else ""
+def _at(run: RunReport, us: int | None) -> str:
+    return f" (at {run.when(us, with_seconds=True)})" if us is not None else ""
 
 
 def _sentences(title: str, sentences: Sequence[str], page: Page, style: str = "") -> None:

@@ -234,3 +234,45 @@ def test_every_account_stands_out_from_the_page(colours: dict[str, str], backgro
     for name, colour in colours.items():
         high, low = sorted((_luminance(colour), _luminance(background)), reverse=True)
         assert (high + 0.05) / (low + 0.05) > 2.1, name
+
+
+def test_a_log_without_a_clock_shows_no_dates_anywhere() -> None:
+    report = made_up.three_attempts()
+    shift = made_up.START
+    details = report.details
+    moved = msgspec.structs.replace(
+        details,
+        attempts=[
+            msgspec.structs.replace(a, start_us=a.start_us - shift, end_us=a.end_us - shift) for a in details.attempts
+        ],
+        interruptions=[msgspec.structs.replace(it, at_us=it.at_us - shift) for it in details.interruptions],
+        minutes=[msgspec.structs.replace(m, start_us=m.start_us - shift) for m in details.minutes],
+        checkpoints=[],
+        anomalies=[],
+    )
+    written = render_html([RunReport(books=report.books, details=moved, has_clock=False)])
+    words = " ".join(Reader(written).words)
+    assert "+3 h 57 min" in words
+    assert "1970" not in words
+    assert "2026" not in words
+    assert "UTC" not in words.replace(made_up.HOSTILE, "")
+
+
+def test_few_losses_are_drawn_as_points_and_a_line_stops_at_an_interruption() -> None:
+    report = made_up.three_attempts()
+    few = made_up.losses(report.details.segments, 40)
+    drawn = charts.loss_curve(RunReport(books=report.books, details=report.details, loss_points=few), "x")
+    assert drawn is not None
+    assert drawn[0].count("<use") >= 30
+
+
+def test_losses_of_another_run_in_the_same_log_are_not_drawn() -> None:
+    report = made_up.clean()
+    own = [(made_up.START + i * made_up.MIN, i, 2.0 + i / 100) for i in range(1, 110)]
+    later = [(made_up.START + (200 + i) * made_up.MIN, i, 900.0) for i in range(1, 110)]
+
+    def drawn(points: list[tuple[int, int, float]]) -> object:
+        return charts.loss_curve(RunReport(books=report.books, details=report.details, loss_points=points), "x")
+
+    assert drawn(own) == drawn(own + later)
+    assert drawn(later) is None
