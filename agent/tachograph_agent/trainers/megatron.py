@@ -17,12 +17,21 @@ from tachograph_agent.events import AnyEvent, AttemptEnd, AttemptStart, RunEnd, 
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.failures import FailureWatch
 from tachograph_agent.trainers.megatron_gaps import Gaps
-from tachograph_agent.trainers.megatron_lines import Mark, Record, heads, is_cut, mark, maybe_mark, record
+from tachograph_agent.trainers.megatron_lines import (
+    Mark,
+    Record,
+    begins_record,
+    heads,
+    is_cut,
+    last_field,
+    mark,
+    maybe_mark,
+    record,
+)
 from tachograph_agent.trainers.text import Clock, clean
 
 _ELAPSED: Final = "elapsed time per iteration ("
 _BATCH: Final = re.compile(r"global batch size: *\d+ \|")
-_CUT_HEAD: Final = re.compile(r"\biteration *\d*(?:/ *\d*)?\s*$")
 _NO_TROUBLE: Final = "skipped iterations:   0 | number of nan iterations:   0 |"
 _MAX_JOINED_LINES: Final = 3
 _RECENT_ROWS: Final = 20_000
@@ -47,7 +56,7 @@ class Megatron:
         """Steps, saves, evaluations, attempts and failures, nearly in the log's order."""
         reader = _Reader(context)
         run = context.run
-        line_number, line = 0, ""
+        line_number = 0
         last, before = reader.last, reader.t
         columns = reader.columns
         interval, tokens, attempt = 0, None, 0
@@ -104,8 +113,6 @@ class Megatron:
             tokens = None if reader.tokens_a_step is None else reader.tokens_a_step * interval
             if events:
                 yield from events
-        if _CUT_HEAD.search(line):
-            context.skip(line_number, "an iteration record is cut")
         yield from reader.close()
 
 
@@ -186,8 +193,10 @@ class _Reader:
         self._sequence: int | None = None
         self._attempts: list[tuple[float, int]] = []
         self._recent: dict[int, tuple[float, float | None]] = {}
-        self._carry: list[str] = []
-        self._carry_number = 0
+        self._pieces: list[str] = []
+        self._first_line_number = 0
+        self._last_field = ""
+        self._attempt_number = 0
 
     @property
     def attempt(self) -> int:
@@ -205,59 +214,59 @@ class _Reader:
     # Lines.
 
     def other(self, line: str, line_number: int) -> list[AnyEvent]:
-        """A line without a whole record: a part of one, a mark, a failure, or nothing."""
+        """A line without a record's time: a part of a record, a mark, a failure, or nothing."""
+        if self._pieces or ("iteration" in line and begins_record(clean(line))):
+            return self.line(line, line_number)
+        return self._rest(line)
+
+    def line(self, line: str, line_number: int) -> list[AnyEvent]:
+        """A line with at least one record, or a part of one, that the fast path left alone."""
+        text = clean(line)
+        begins = begins_record(text)
+        if self._pieces and not begins and len(self._pieces) < _MAX_JOINED_LINES and "|" in text:
+            self._pieces.append(text)
+            return self._if_whole()
+        events = self._cut()
+        if not begins:
+            return events + self._rest(line)
+        self._pieces, self._first_line_number = [text], line_number
+        events += self._if_whole()
+        is_free = self._first is None and not self._marks and not self.watch.is_open and self.has_record
+        self.columns = _columns(line, has_times=bool(self.has_times)) if is_free else _Columns()
+        return events
+
+    def _rest(self, line: str) -> list[AnyEvent]:
         events: list[AnyEvent] = []
-        if self._carry or ("iteration " in line and "/" in line):
-            text = clean(line)
-            if self._carry and not heads(text) and len(self._carry) < _MAX_JOINED_LINES and not maybe_mark(text):
-                self._carry.append(text)
-                joined = "".join(self._carry)
-                if is_cut(joined) and record(joined, self.clock) is None:
-                    return events
-                self._carry = []
-                return self._records(joined, self._carry_number)
-            events += self._cut()
-            if heads(text) and is_cut(text):
-                self._carry, self._carry_number = [text], line_number
-                return events
         if maybe_mark(line):
             for found in mark(clean(line), self.clock):
                 events += self._mark(found)
-        failures = self.watch.feed(line, self._known_t())
-        if failures:
-            events += failures
-        if self.watch.attempt != self._attempt_seen():
+        events += self.watch.feed(line, self._known_t())
+        if self.watch.attempt != self._attempt_number:
             events += self._attempt_was_opened()
         if self._marks or self.watch.is_open:
             self.columns = _Columns()
         return events
 
-    def line(self, line: str, line_number: int) -> list[AnyEvent]:
-        """A line with at least one record, or a part of one, that the fast path left alone."""
-        text = clean(line)
-        events: list[AnyEvent] = []
-        if self._carry:
-            if not heads(text):
-                return self.other(line, line_number)
-            events = self._cut()
-        if is_cut(text) and "| lm loss: " not in text[text.rfind(_ELAPSED) :]:
-            self._carry, self._carry_number = [text], line_number
-            return events
-        events += self._records(text, line_number)
-        is_free = self._first is None and not self._marks and not self.watch.is_open and self.has_record
-        self.columns = _columns(line, has_times=bool(self.has_times)) if is_free else _Columns()
-        return events
+    def _if_whole(self) -> list[AnyEvent]:
+        """The records of the pieces so far, once they end as a record of this log ends."""
+        text = "".join(self._pieces)
+        if _ELAPSED not in text or is_cut(text) or (text.rstrip().endswith("|") and self._last_field not in text):
+            return []
+        self._pieces = []
+        return self._records(text)
 
     def _cut(self) -> list[AnyEvent]:
         """The record that was waiting for its other half, which did not come."""
-        if not self._carry:
+        if not self._pieces:
             return []
-        text, self._carry = "".join(self._carry), []
+        text, self._pieces = "".join(self._pieces), []
+        if not is_cut(text) and text.rstrip().endswith("|"):
+            return self._records(text)  # whole, but without the field that the records before ended with
+        self.context.skip(self._first_line_number, "an iteration record is cut")
         found = record(text, self.clock)
-        self.context.skip(self._carry_number, "an iteration record is cut")
         return [] if found is None else self._record(found)
 
-    def _records(self, text: str, line_number: int) -> list[AnyEvent]:
+    def _records(self, text: str) -> list[AnyEvent]:
         events: list[AnyEvent] = []
         starts = heads(text)
         for index, start in enumerate(starts):
@@ -265,15 +274,16 @@ class _Reader:
             end = len(text) if index + 1 == len(starts) else text.rfind("|", 0, starts[index + 1]) + 1
             found = record(text[begin:end], self.clock)
             if found is None:
-                self.context.skip(line_number, "an iteration record is cut")
+                self.context.skip(self._first_line_number, "an iteration record is cut")
             else:
                 events += self._record(found)
+        self._last_field = last_field(text)
         if len(starts) == 1:
             before, after = text[: starts[0]], text[text.rfind("|") + 1 :]
             # Other ranks' lines can be glued to a record's front or back.
             for piece in (before, after):
                 if len(piece) > 30:
-                    events += self.other(piece, line_number)
+                    events += self._rest(piece)
         return events
 
     # Records.
@@ -487,11 +497,6 @@ class _Reader:
             self._opening.resume_step = 0
         elif found.kind == "world":
             self._opening.world_size = self._world_size = found.step
-
-    def _attempt_seen(self) -> int:
-        return self._attempt_number
-
-    _attempt_number = 0
 
     def _attempt_was_opened(self) -> list[AnyEvent]:
         """The watch saw the workers start again (and told it): what was pending belongs to the attempt before."""

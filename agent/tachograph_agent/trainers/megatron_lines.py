@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from tachograph_agent.trainers.text import Clock, integer, number, pairs
 
 _HEAD: Final = re.compile(r"\biteration +(\d{1,18})/ *(\d{1,18}) *(?:\||$)")
+_BARE_HEAD: Final = re.compile(r"(?:^|\]) *iteration *\d*(?:/ *\d*)?\s*$")
 _ELAPSED: Final = re.compile(r"elapsed time per iteration \((m?s)\): *([\d.]+) *\|")
-_BATCH: Final = re.compile(r"global batch size: *\d+ \|")
 _STAMP: Final = re.compile(r"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,] *\d+)?)\] *$")
 _UNFINISHED: Final = re.compile(r" *(?:[a-zA-Z][\w /().]*)?(?::[ \d.E+-]*)?$")
 
@@ -33,8 +33,6 @@ class Record:
     tokens: int | None
     """Consumed so far, like ``samples``."""
     batch: int | None = None
-    batch_text: str = ""
-    unit_s: float = 1.0
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -43,8 +41,20 @@ def heads(line: str) -> list[int]:
     return [found.start() for found in _HEAD.finditer(line)]
 
 
+def begins_record(line: str) -> bool:
+    """Whether a record begins in a line, if only with the word before its number, where a line was cut."""
+    return _HEAD.search(line) is not None or _BARE_HEAD.search(line) is not None
+
+
+def last_field(line: str) -> str:
+    """The name of a record's last field, by which the end of the next one is known."""
+    return line[: max(line.rfind("|"), 0)].rpartition("|")[2].partition(":")[0].strip()
+
+
 def is_cut(line: str) -> bool:
     """Whether a record's line ends inside a field, so that the rest was lost or stands on the next line."""
+    if "|" not in line:
+        return begins_record(line)
     return _UNFINISHED.match(line, line.rfind("|") + 1) is not None and not line.rstrip().endswith("|")
 
 
@@ -78,8 +88,6 @@ def record(line: str, clock: Clock) -> Record | None:
         samples=_whole(fields, "consumed samples"),
         tokens=_whole(fields, "consumed tokens"),
         batch=_whole(fields, "global batch size"),
-        batch_text=batch.group() if (batch := _BATCH.search(line, head.end())) else "",
-        unit_s=unit_s,
         extra=extra,
     )
 

@@ -25,6 +25,8 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "modded_nanogpt:ModdedNanoGPT",
     "deepspeed:DeepSpeed",
     "detectron2:Detectron2",
+    "mlperf:MLPerf",
+    "megatron_progress:MegatronProgress",
     "failures:FailureLines",
 )
 

@@ -19,7 +19,7 @@ _PREFIX: Final = re.compile(
     r"|\[(?:[a-z]+)?\d+\]: ?"  # torchrun: the local rank, `[default7]:`
     r"|\[\d+,(?P<mpi>\d+)\]<std(?:out|err|diag)>: ?"  # mpirun --tag-output
     r"| *(?P<task>\d+): "  # srun --label
-    r"|[\w.-]*\d[\w.-]* +\| "  # docker compose and its kin, `worker-2 | `
+    r"|[A-Za-z][\w.-]*\d[\w.-]* +\| "  # docker compose and its kin, `worker-2 | `
     r"|[A-Za-z][\w.-]*-\d+: "  # pdsh, `worker-2: `
     r"|\([A-Za-z_][^()]*pid=\d+[^()]*\) "  # Ray
 )
