@@ -116,7 +116,7 @@ def ledger_answers(
     """What the ledger says, fed at once or in batches."""
     from tachograph_collector.ledger import Ledger
 
-    ledger = Ledger()
+    ledger = Ledger(until_us=now_us)
     size = batch or max(1, len(events))
     for i in range(0, len(events), size):
         ledger.add(list(events[i : i + size]))

@@ -301,15 +301,16 @@ class GenerationBooks:
         """Kept time of one attempt beyond the covered step, its running tail included."""
         pieces = outing.track.pieces
         stretches: list[tuple[int, int]] = []
-        worked_us = outing.own_last_us
         for leg, high in outing.leg_ends():
-            for piece in pieces[beyond_step(leg, pieces, high, covered) : high]:
-                if piece[2] in WORK and piece[4] > covered:
-                    stretches.append((cut_us(outing.track, piece, covered), min(piece[1], outing.end_us)))
-            if high > leg.first_piece:
-                worked_us = max(worked_us, min(pieces[high - 1][1], outing.end_us))
-        if outing.how == "running" and worked_us < outing.end_us:
-            stretches.append((worked_us, outing.end_us))
+            stretches.extend(
+                (cut_us(outing.track, piece, covered), min(piece[1], outing.end_us))
+                for piece in pieces[beyond_step(leg, pieces, high, covered) : high]
+                if piece[2] in WORK and piece[4] > covered and piece[1] <= leg.mark_us
+            )
+        mark_us = outing.last_leg.mark_us
+        if outing.how == "running" and mark_us < outing.end_us and outing.last_leg.stepped:
+            # Whatever is kept after the last record is in flight, and saved by nothing.
+            stretches.append((mark_us, outing.end_us))
         return sum(self._kept_between(low, high) for low, high in stretches)
 
     def _kept_between(self, low: int, high: int) -> int:

@@ -19,7 +19,7 @@ from tachograph_collector.ledger.legs import (
 )
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.saves import Save
-from tachograph_collector.ledger.stretch import eval_us, number, pieces_of, stall_us
+from tachograph_collector.ledger.stretch import number, outside, pieces_of
 
 Other: TypeAlias = tuple[int, int, Save | AttemptStart | Rollback | RunEnd | RunStart]
 """What is no step: its time (a save's beginning), its place among events of one time, and itself."""
@@ -49,15 +49,18 @@ class Fold:
         self._opens_between = opens_between
         self._forced = False
 
-    def run(self, first: int, last: int, others: list[Other]) -> None:
-        """Fold ``steps[first:last]`` and ``others``; at one time steps come before all others."""
+    def run(self, first: int, last: int, others: list[Other], *, final: bool) -> None:
+        """Fold ``steps[first:last]`` and ``others``; at one time steps come before all others.
+
+        ``final``: nothing follows, what is still open is closed.
+        """
         at = first
         for other in others:
             at = self._steps_until(at, last, other[0])
             self._take_other(other, at)
         self._steps_until(at, last, FAR)
-        if self.legs:
-            self._close_piece(self.legs[-1])
+        if final and self.legs:
+            self._finish(self.legs[-1])
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -66,7 +69,8 @@ class Fold:
         steps = self.steps
         while at < last and steps[at][0] <= until_us:
             leg = self.legs[-1] if self.legs else None
-            if leg is not None and leg.stepped and self.closed_us is None and leg.end_us is None:
+            if leg is not None and leg.stepped and self.closed_us is None and not leg.holes and not self._forced:
+                self._close_unit(leg)
                 quiet_us = min(until_us, self.phases.next_training(leg.mark_us))
                 at = self._plain_steps(leg, at, last, quiet_us)
                 if at >= last or steps[at][0] > until_us:
@@ -77,38 +81,109 @@ class Fold:
 
     def _plain_steps(self, leg: Leg, at: int, last: int, quiet_us: int) -> int:
         """The common case: the next record in order, timed, without phase, save or stall since the one before."""
-        mark, done = leg.mark_us, leg.last_step
-        start, after = leg.open_start, leg.open_after
-        alive, record_step = leg.alive_us, leg.record_step
-        unit_start, unit_after = leg.unit_start, leg.unit_after
+        mark, done, record_step = leg.mark_us, leg.last_step, leg.record_step
+        alive = leg.alive_us
         dur, count = leg.one_dur, leg.one_count
+        growing = leg.grow_start >= 0 and leg.grow_end == mark
         first = at
-        for t, step, d, c in self.steps[at:last] if last - at > 1 else (self.steps[at],):
+        before, after = mark, done
+        for t, step, d, c in self.steps[at:last]:
             new = step - done
             if t > quiet_us or d < 0 or new <= 0 or step <= record_step or t <= mark:
                 break
             expected = d if new == c else d * new // c
             if t - mark - expected > STALL_FLOOR_US:
                 break
-            if start < 0:
-                start, after = mark, done
-            unit_start, unit_after = mark, done
+            before, after = mark, done
             mark, done, record_step, dur, count = t, step, step, d, c
             one = d // c if c > 1 else d
             margin = max(SURVIVAL_US, one)
             if t - one - margin > alive:
                 alive = t - one - margin
             at += 1
-        if at > first:
-            leg.mark_us = leg.record_us = mark
-            leg.last_step = leg.record_step = done
-            leg.open_start, leg.open_after, leg.alive_us = start, after, alive
-            leg.one_dur = leg.unit_dur = dur
-            leg.one_count = leg.unit_count = count
-            leg.unit_start, leg.unit_after = unit_start, unit_after
-            leg.unit_piece = len(self.pieces)
-            leg.unit_may_stall = True
+        if at == first:
+            return at
+        if not growing:
+            self._flush(leg)
+            if before > leg.mark_us:
+                leg.grow_start, leg.grow_after = leg.mark_us, leg.last_step
+        if before > leg.mark_us:
+            leg.grow_end, leg.grow_step = before, after
+        leg.mark_us = leg.last_us = leg.record_us = mark
+        leg.last_step = leg.record_step = done
+        leg.alive_us = alive
+        leg.one_dur, leg.one_count = dur, count
+        self._open_unit(leg, ((before, mark),), after, done, (dur, count), may_stall=True)
         return at
+
+    # -- units: what one record owns ---------------------------------------------------------------------------------
+
+    def _open_unit(
+        self,
+        leg: Leg,
+        windows: tuple[tuple[int, int], ...],
+        after: int,
+        step: int,
+        row: tuple[int, int],
+        *,
+        may_stall: bool,
+    ) -> None:
+        leg.unit, leg.unit_after, leg.unit_step = windows, after, step
+        leg.unit_dur, leg.unit_count = row
+        leg.unit_may_stall = may_stall
+
+    def _close_unit(self, leg: Leg) -> None:
+        """Turn what the last record owns into pieces, or let the growing piece take it."""
+        if not leg.unit:
+            return
+        windows, leg.unit = leg.unit, ()
+        pieces = pieces_of(
+            windows,
+            self.phases,
+            (leg.unit_dur, leg.unit_count),
+            leg.unit_may_stall and leg.unit_dur >= 0,
+            leg.unit_after,
+            leg.unit_step,
+        )
+        place = self._place(leg, windows[0][0])
+        alone = place == len(self.pieces)
+        # A cut inside a piece of many records is found by looking the records up. So a record of several steps that
+        # owns more than the time up to its own end stays apart: it is cut in proportion to all that it owns.
+        plain = windows[-1][1] == leg.record_us or leg.unit_step - leg.unit_after == 1
+        if alone and plain and leg.unit_may_stall and len(pieces) == 1 and pieces[0][2] == "train":
+            start, end, *_ = pieces[0]
+            if leg.grow_start >= 0 and leg.grow_end == start:
+                leg.grow_end, leg.grow_step = end, leg.unit_step
+                return
+            if leg.grow_start < 0 and leg.unit_step > leg.unit_after:
+                leg.grow_start, leg.grow_end = start, end
+                leg.grow_after, leg.grow_step = leg.unit_after, leg.unit_step
+                return
+        self._flush(leg)
+        place = self._place(leg, windows[0][0])
+        self.pieces[place:] = sorted([*self.pieces[place:], *pieces])
+
+    def _flush(self, leg: Leg) -> None:
+        """End the growing piece."""
+        if leg.grow_start < 0:
+            return
+        piece = (leg.grow_start, leg.grow_end, "train", leg.grow_after, leg.grow_step, 0, 0)
+        self.pieces.insert(self._place(leg, leg.grow_start), piece)
+        leg.grow_start = -1
+
+    def _place(self, leg: Leg, start_us: int) -> int:
+        """Where a piece that starts at ``start_us`` stands among the leg's pieces: near the end, as a rule."""
+        place = len(self.pieces)
+        while place > leg.first_piece and self.pieces[place - 1][0] >= start_us:
+            place -= 1
+        return place
+
+    def _finish(self, leg: Leg) -> None:
+        """Nothing of this leg follows."""
+        self._close_unit(leg)
+        self._flush(leg)
+
+    # -- single records ----------------------------------------------------------------------------------------------
 
     def _take_step(self, row: StepRow, at: int) -> None:
         t, step, dur, count = row
@@ -181,13 +256,20 @@ class Fold:
                 if begin > low:
                     free.append((low, begin))
         named.reverse()
-        named = self._split_by_phase(named)
-        leg.work_begin_us = named[0][0] if named else t
-        leg.unit_piece = self._insert_pieces(leg, number(named, leg.resume, step))
+        self._flush(leg)
+        warm = [(low, high, name) for low, high, name in named if name == "warmup"]
+        self.pieces[leg.first_piece :] = sorted([*self.pieces[leg.first_piece :], *number(warm, leg.resume, step)])
+        windows = _joined([(low, high) for low, high, name in named if name == "train"])
+        leg.work_begin_us = min((low for low, _, _ in named), default=t)
+        self._open_unit(leg, windows, leg.resume, step, (dur, count), may_stall=False)
         leg.last_step = step
-        leg.unit_start, leg.unit_after, leg.unit_dur, leg.unit_count = leg.mark_us, leg.resume, dur, count
-        leg.unit_may_stall = False
-        leg.mark_us = max(leg.mark_us, t)
+        self._move_mark(leg, t)
+
+    def _move_mark(self, leg: Leg, t_us: int) -> None:
+        leg.mark_us = max(leg.mark_us, t_us)
+        leg.last_us = max(leg.last_us, t_us)
+        if leg.holes:
+            leg.holes = tuple(hole for hole in leg.holes if hole[1] > leg.mark_us)
 
     def _resume_step(self, leg: Leg, row: StepRow, each_dur: int, each_count: int, free_us: int) -> int:
         """Rule 3: the step after which the first record works on."""
@@ -216,59 +298,21 @@ class Fold:
             free.append((at, t_us))
         return free
 
-    def _split_by_phase(self, named: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-        split: list[tuple[int, int, str]] = []
-        for low, high, name in named:
-            if name != "train":
-                split.append((low, high, name))
-                continue
-            split.extend(piece[:3] for piece in pieces_of(low, high, self.phases.training_in(low, high), 0, 0, 1))
-        return split
-
-    def _insert_pieces(self, leg: Leg, new: list[Piece]) -> int:
-        """Add pieces among the leg's saves, in time order; gives where the first of them stands."""
-        merged = sorted([*self.pieces[leg.first_piece :], *new])
-        self.pieces[leg.first_piece :] = merged
-        return self.pieces.index(new[0]) if new else len(self.pieces)
-
     def _further_record(self, leg: Leg, row: StepRow) -> None:
         t, step, dur, count = row
-        self._close_piece(leg)
         self._end_open_save(leg, t - (dur // count if dur > 0 else 0))
-        start, after = leg.mark_us, leg.last_step
-        leg.unit_start, leg.unit_after, leg.unit_dur, leg.unit_count = start, after, dur, count
-        leg.unit_piece = len(self.pieces)
-        leg.unit_may_stall = dur >= 0
+        self._close_unit(leg)
+        windows = outside(leg.mark_us, t, leg.holes)
+        after = leg.last_step
         leg.last_step = max(leg.last_step, step)
-        if t <= start:
-            return
-        self._own(leg, start, t)
-        leg.mark_us = t
-
-    def _own(self, leg: Leg, start_us: int, end_us: int) -> None:
-        """Add the pieces of [start, end) for the leg's current unit: phases, and the stall first."""
-        phases = self.phases.training_in(start_us, end_us)
-        new = leg.last_step - leg.unit_after
-        stalled = 0
-        if leg.unit_may_stall:
-            stalled = stall_us(end_us - start_us, eval_us(phases), leg.unit_dur, new, leg.unit_count)
-        after = leg.unit_after if new > 0 else leg.last_step - 1
-        self.pieces.extend(pieces_of(start_us, end_us, phases, stalled, after, leg.last_step))
-
-    def _close_piece(self, leg: Leg) -> None:
-        """End the piece that is still growing."""
-        if leg.open_start >= 0:
-            self.pieces.append((leg.open_start, leg.mark_us, "train", leg.open_after, leg.last_step, 0, 0))
-            leg.open_start = -1
-            leg.unit_piece = len(self.pieces)
+        self._open_unit(leg, windows, after, leg.last_step, (dur, count), may_stall=dur >= 0)
+        self._move_mark(leg, t)
 
     # -- everything else ---------------------------------------------------------------------------------------------
 
     def _take_other(self, other: Other, at: int) -> None:
         t_us, _, event = other
         if isinstance(event, RunEnd):
-            if self.legs:
-                self._close_piece(self.legs[-1])
             self.closed_us = t_us
             return
         if isinstance(event, RunStart):
@@ -292,9 +336,9 @@ class Fold:
         """Open a new incarnation."""
         number_of = self.legs[-1].attempt + 1 if self.legs else 0
         if self.legs:
-            self._close_piece(self.legs[-1])
+            self._finish(self.legs[-1])
         begin_us = max(0, begin_us)
-        leg = Leg(number_of, begin_us, fixed, mark_us=begin_us, first_piece=len(self.pieces))
+        leg = Leg(number_of, begin_us, fixed, mark_us=begin_us, last_us=begin_us, first_piece=len(self.pieces))
         self.legs.append(leg)
         self.closed_us = None
         self._forced = False
@@ -329,8 +373,8 @@ class Fold:
 
     def _take_rollback(self, t_us: int, event: Rollback) -> None:
         leg = self._current(t_us)
-        self._close_piece(leg)
         self._end_open_save(leg, t_us)
+        self._finish(leg)
         leg.end_us = t_us
         self.legs.append(
             Leg(
@@ -341,6 +385,7 @@ class Fold:
                 told=event.to_step,
                 world_size=leg.world_size,
                 mark_us=t_us,
+                last_us=t_us,
                 first_piece=len(self.pieces),
                 alive_us=leg.alive_us,
                 one_dur=leg.one_dur,
@@ -350,36 +395,34 @@ class Fold:
 
     def _take_save(self, save: Save, at: int) -> None:
         leg = self._current(save.begin_us)
-        if not leg.fixed and not leg.stepped:
-            leg.begin_us = min(leg.begin_us, save.begin_us)
         begin = save.begin_us
+        if not leg.fixed and not leg.stepped:
+            leg.begin_us = min(leg.begin_us, begin)
         self._end_open_save(leg, begin)
-        if leg.stepped:
-            self._own_until_save(leg, save)
-        else:
+        if not leg.stepped:
             leg.saved_first = save.step
-        self._close_piece(leg)
-        start = max(begin, leg.mark_us)
-        end = save.end_us
-        name = "aborted" if save.failed else "save"
-        if end is None:
-            following = self.steps[at] if at < len(self.steps) else None
-            if (
-                following is not None
-                and following[1] > leg.record_step
-                and not self._opens_between(begin, following[0])
-            ):
-                t, _, dur, count = following
-                end = max(begin, t - (dur // count if dur > 0 else 0))
-            else:
-                end, name = FAR, "aborted"
+        elif save.step >= leg.last_step:
+            self._own_until_save(leg, save)
+        self._flush(leg)
+        end, name = self._end_of(save, leg, at)
+        start = max(begin, *(hole[1] for hole in leg.holes)) if leg.holes else begin
         if end > start:
             self.pieces.append((start, end, name, leg.last_step, leg.last_step, 0, 0))
-        leg.mark_us = max(leg.mark_us, begin if end == FAR else end)
-        leg.unit_start, leg.unit_after = leg.mark_us, leg.last_step
-        leg.unit_dur, leg.unit_count = (leg.one_dur if leg.one_dur >= 0 else -1), leg.one_count
-        leg.unit_piece = len(self.pieces)
-        leg.unit_may_stall = leg.stepped and leg.one_dur >= 0
+        if end > leg.mark_us:
+            leg.holes = (*leg.holes, (begin, end))
+        leg.last_us = max(leg.last_us, begin if end == FAR else end)
+
+    def _end_of(self, save: Save, leg: Leg, at: int) -> tuple[int, str]:
+        """Rule 4: where its blocking part ends, and whether it came to anything."""
+        name = "aborted" if save.failed else "save"
+        if save.end_us is not None and not (save.outcome == "failed" and save.mode == "async"):
+            return save.end_us, name
+        following = self.steps[at] if at < len(self.steps) else None
+        if following is None or following[1] <= leg.record_step or self._opens_between(save.begin_us, following[0]):
+            return (FAR, "aborted") if save.end_us is None else (save.end_us, name)
+        t, _, dur, count = following
+        end = max(save.begin_us, t - (dur // count if dur > 0 else 0))
+        return end if save.end_us is None else min(end, save.end_us), name
 
     def _end_open_save(self, leg: Leg, at_us: int) -> None:
         """A save that was never closed ends at the latest where something else begins."""
@@ -388,48 +431,28 @@ class Fold:
             end = max(start, at_us)
             if end > start:
                 self.pieces.append((start, end, name, rest[0], rest[1], rest[2], rest[3]))
-            leg.mark_us = max(leg.mark_us, end)
+            leg.holes = tuple((low, min(high, end)) for low, high in leg.holes)
+            leg.last_us = max(leg.last_us, end)
 
     def _own_until_save(self, leg: Leg, save: Save) -> None:
         """The time between the last record and this save: that step's, or the steps' that the save proves."""
-        begin = save.begin_us
+        windows = outside(leg.mark_us, save.begin_us, leg.holes)
         if save.step > leg.last_step:
-            self._close_piece(leg)
-            leg.unit_start, leg.unit_after = leg.mark_us, leg.last_step
-            leg.unit_dur, leg.unit_count = leg.one_dur, leg.one_count
-            leg.unit_may_stall = leg.one_dur >= 0
+            self._close_unit(leg)
+            row = (leg.one_dur, leg.one_count)
+            self._open_unit(leg, windows, leg.last_step, save.step, row, may_stall=leg.one_dur >= 0)
             leg.last_step = save.step
-            if begin > leg.mark_us:
-                self._own(leg, leg.mark_us, begin)
-                leg.mark_us = begin
-            return
-        if begin <= leg.mark_us:
-            return
-        phases = self.phases.training_in(leg.unit_start, begin)
-        new = leg.last_step - leg.unit_after
-        if leg.unit_may_stall and stall_us(begin - leg.unit_start, eval_us(phases), leg.unit_dur, new, leg.unit_count):
-            self._take_back_unit(leg)
-            self._own(leg, leg.unit_start, begin)
         else:
-            tail = pieces_of(
-                leg.mark_us, begin, self.phases.training_in(leg.mark_us, begin), 0, leg.last_step - 1, leg.last_step
-            )
-            if leg.open_start < 0 or len(tail) != 1 or tail[0][2] != "train":
-                self._close_piece(leg)
-                self.pieces.extend(tail)
-        leg.mark_us = begin
+            leg.unit = _joined([*leg.unit, *windows])
+        self._move_mark(leg, save.begin_us)
 
-    def _take_back_unit(self, leg: Leg) -> None:
-        """Remove the pieces of the last record, to book it anew together with the time after it."""
-        if leg.open_start >= 0:
-            if leg.unit_start > leg.open_start:
-                self.pieces.append((leg.open_start, leg.unit_start, "train", leg.open_after, leg.unit_after, 0, 0))
-            leg.open_start = -1
-            return
-        while len(self.pieces) > leg.unit_piece:
-            self.pieces.pop()
-        # A record folded with others into one piece, closed since: cut its own part off again.
-        if self.pieces and self.pieces[-1][1] > leg.unit_start and self.pieces[-1][2] == "train":
-            start, _, name, after, *_ = self.pieces.pop()
-            if leg.unit_start > start:
-                self.pieces.append((start, leg.unit_start, name, after, leg.unit_after, 0, 0))
+
+def _joined(windows: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Neighbouring windows made one."""
+    joined: list[tuple[int, int]] = []
+    for low, high in windows:
+        if joined and joined[-1][1] == low:
+            joined[-1] = (joined[-1][0], high)
+        elif low < high:
+            joined.append((low, high))
+    return tuple(joined)

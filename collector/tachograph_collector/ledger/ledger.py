@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tachograph_agent.events import AnyEvent
+from tachograph_agent.events import AnyEvent, microseconds
 
 from tachograph_collector.ledger.answer import GenerationBooks
 from tachograph_collector.ledger.books import Books, Details, Restated
@@ -16,16 +16,22 @@ class Ledger:
     """Books every moment of every run. Pure: no clock, no I/O except through ``source``. Not thread-safe.
 
     Times in and out are whole microseconds since 1970. ``now_us`` is given by the caller: None reads a finished log, to
-    its latest event. A run that was started from step 0 after it had completed is a further run, ``name#2``.
+    its latest event. ``until_us`` reads a log as it stood then: later events are not seen. A run that was started from
+    step 0 after it had completed is a further run, ``name#2``.
     """
 
-    def __init__(self, source: StepSource | None = None, abandoned_us: int = ABANDONED_US) -> None:
+    def __init__(
+        self, source: StepSource | None = None, abandoned_us: int = ABANDONED_US, until_us: int | None = None
+    ) -> None:
         self._source = source
         self._abandoned_us = abandoned_us
+        self._until_us = until_us
         self._runs: dict[str, RunLedger] = {}
 
     def add(self, events: Sequence[AnyEvent]) -> None:
         """Take a batch of events."""
+        if self._until_us is not None:
+            events = [event for event in events if microseconds(event.t) <= self._until_us]
         names = {event.run for event in events}
         if len(names) == 1:
             self._ledger(names.pop()).add(events)

@@ -52,6 +52,8 @@ class Leg(Struct):
     record_step: int = 0
     record_us: int = 0
     mark_us: int = 0
+    """From where the next record owns time: the last record, or the last save that proves steps."""
+    last_us: int = 0
     """The end of its last step or save."""
     one_dur: int = -1
     one_count: int = 1
@@ -60,15 +62,19 @@ class Leg(Struct):
     first_piece: int = 0
     end_us: int | None = None
     """Where a rollback ended it."""
-    open_start: int = -1
-    """Start of the piece that is still growing; -1 if there is none."""
-    open_after: int = 0
-    unit_start: int = 0
-    """What the last record owns: from here, of steps after ``unit_after``, expected ``unit_dur / unit_count``."""
+    holes: tuple[tuple[int, int], ...] = ()
+    """Saves that end after ``mark_us``."""
+    grow_start: int = -1
+    """A piece of many records that still grows, from here to ``grow_end``; -1 if there is none."""
+    grow_end: int = -1
+    grow_after: int = 0
+    grow_step: int = 0
+    unit: tuple[tuple[int, int], ...] = ()
+    """What the last record (or save that proves steps) owns so far; more may come until the next one closes it."""
     unit_after: int = 0
+    unit_step: int = 0
     unit_dur: int = -1
     unit_count: int = 1
-    unit_piece: int = 0
     unit_may_stall: bool = False
 
     @property

@@ -56,7 +56,7 @@ class Outing(Struct):
     @property
     def own_last_us(self) -> int:
         """The end of its last step or save; its beginning if it had none."""
-        return max(leg.mark_us for leg in self.legs)
+        return max(leg.last_us for leg in self.legs)
 
     @property
     def last_step(self) -> int:
@@ -204,7 +204,10 @@ def place_ends(outings: Sequence[Outing], ends: Sequence[EndEvent], spans: Seque
             continue
         named = event.attempt is not None
         among = by_name.get(str(event.attempt), []) if named else outings
+        # At one time a failure comes before a start: who starts then was not running.
         place = bisect_right(among, t_us, key=lambda outing: outing.begin_us) - 1
+        if place > 0 and among[place].start_us == among[place].begin_us == t_us:
+            place -= 1
         if place < 0 and (not named or not among):
             unplaced.append(event)
             continue

@@ -57,7 +57,7 @@ def _rollback(
     number: int, place: int, leg: Leg, following: Leg, booking: Booking, lost: Counter[tuple[int, int]]
 ) -> Interruption:
     resumed = following.work_begin_us if following.stepped else None
-    restart = _restart_between(booking, leg.mark_us, resumed)
+    restart = _restart_between(booking, leg.last_us, resumed)
     return Interruption(
         attempt=number,
         how="rollback",

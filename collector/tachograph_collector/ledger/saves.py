@@ -18,6 +18,7 @@ from tachograph_agent.events import (
 LANDING_TIERS: Final = frozenset({"storage", "peer"})
 """Tiers that outlive their node; ``local`` and ``memory`` die with it."""
 
+MAX_OTHERS: Final = 64
 _BLOCKING: Final = frozenset({"start", "saved"})
 
 SaveEvent = CheckpointStart | CheckpointSaved | CheckpointPersisted | CheckpointFailed
@@ -65,6 +66,8 @@ class SaveLog(Struct):
 
     step: int
     reports: list[_Report] = field(default_factory=list)
+    others: list[_Report] = field(default_factory=list)
+    """When higher ranks had saved, the earliest of them."""
 
     def add(self, event: SaveEvent) -> bool:
         """Take one report; False if it is known already."""
@@ -84,8 +87,11 @@ class SaveLog(Struct):
             # Of thousands of ranks that report one save, only the lowest is listened to: the others aren't kept.
             lowest = min((known.rank for known in self.reports if known.what in _BLOCKING), default=rank)
             if rank > lowest:
-                return False
+                return self._hear_of(report)
             if rank < lowest:
+                for known in self.reports:
+                    if known.what in _BLOCKING:
+                        self._hear_of(known)
                 self.reports = [known for known in self.reports if known.what not in _BLOCKING]
         for known in self.reports:
             if (known.t_us, known.rank, known.what) == (t_us, rank, report.what) and (
@@ -95,13 +101,27 @@ class SaveLog(Struct):
         insort(self.reports, report, key=_sort_key)
         return True
 
+    def _hear_of(self, report: _Report) -> bool:
+        """A higher rank's word costs no time, but that it has saved proves that the save landed."""
+        if report.what != "saved" or any(known.t_us == report.t_us for known in self.others):
+            return False
+        insort(self.others, report, key=_sort_key)
+        del self.others[MAX_OTHERS:]
+        return True
+
     def saves(self) -> list[Save]:
         """The saves of this step, in time order."""
         blocking = [r for r in self.reports if r.what in _BLOCKING]
         failed = [r for r in self.reports if r.what == "failed"]
         lowest = min((r.rank for r in blocking or failed), default=-1)
         told = [r for r in self.reports if r.what != "persisted" and r.rank == lowest]
-        saves = list(_consolidate(self.step, told))
+        saves = list(_consolidate(self.step, told)) if blocking else []
+        for report in self.others:
+            save = _latest(saves, report.t_us)
+            if save is not None and save.outcome == "open":
+                save.mode = "async" if report.mode == "async" else save.mode
+                if save.landed_us is None and save.mode == "sync" and (save.tier or "storage") in LANDING_TIERS:
+                    save.landed_us = report.t_us
         for report in self.reports:
             if report.what == "persisted":
                 _land(saves, self.step, report)

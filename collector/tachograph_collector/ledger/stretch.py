@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tachograph_collector.ledger.legs import STALL_FLOOR_US, WORK, Piece
-from tachograph_collector.ledger.phases import Interval
+from tachograph_collector.ledger.phases import PhaseBook
 
 
 def stall_us(owned_us: int, eval_us: int, dur_us: int, steps: int, count: int) -> int:
@@ -22,35 +22,57 @@ def stall_us(owned_us: int, eval_us: int, dur_us: int, steps: int, count: int) -
     return 0
 
 
-def eval_us(phases: Sequence[Interval]) -> int:
-    """How much of these phases is evaluation."""
-    return sum(phase.end_us - phase.start_us for phase in phases if phase.name == "eval")
-
-
 def pieces_of(
-    start_us: int, end_us: int, phases: Sequence[Interval], stalled_us: int, after: int, step: int
+    windows: Sequence[tuple[int, int]], phases: PhaseBook, row: tuple[int, int], may_stall: bool, after: int, step: int
 ) -> list[Piece]:
-    """The pieces of [start, end): the stall first in the time outside evaluations, the rest by phase."""
-    spans: list[tuple[int, int, str]] = []
-    at = start_us
-    for phase in phases:
-        if phase.start_us > at:
-            spans.append((at, phase.start_us, "train"))
-        spans.append((phase.start_us, phase.end_us, phase.name))
-        at = phase.end_us
-    if at < end_us:
-        spans.append((at, end_us, "train"))
+    """The pieces of what a record owns: the stall first in the time outside evaluations, the rest by phase.
+
+    ``row`` is the record's time (us) and its number of steps.
+    """
+    spans = [span for low, high in windows for span in _by_phase(low, high, phases)]
+    stalled = 0
+    if may_stall:
+        owned = sum(high - low for low, high in windows)
+        evaluation = sum(high - low for low, high, name in spans if name == "eval")
+        stalled = stall_us(owned, evaluation, row[0], step - after, row[1])
     named: list[tuple[int, int, str]] = []
     for low, high, name in spans:
-        if name == "eval" or stalled_us == 0:
+        if name == "eval" or stalled == 0:
             named.append((low, high, name))
             continue
-        cut = min(high, low + stalled_us)
-        stalled_us -= cut - low
+        cut = min(high, low + stalled)
+        stalled -= cut - low
         named.append((low, cut, "stall"))
         if cut < high:
             named.append((cut, high, name))
-    return number(named, after, step)
+    return number(named, min(after, step - 1), step)
+
+
+def _by_phase(low: int, high: int, phases: PhaseBook) -> Iterator[tuple[int, int, str]]:
+    at = low
+    for phase in phases.training_in(low, high):
+        if phase.start_us > at:
+            yield at, phase.start_us, "train"
+        yield phase.start_us, phase.end_us, phase.name
+        at = phase.end_us
+    if at < high:
+        yield at, high, "train"
+
+
+def outside(low: int, high: int, holes: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """[low, high) less the holes in it."""
+    left: list[tuple[int, int]] = []
+    for start, end in sorted(holes):
+        if end <= low:
+            continue
+        if start >= high:
+            break
+        if start > low:
+            left.append((low, start))
+        low = end
+    if low < high:
+        left.append((low, high))
+    return tuple(left)
 
 
 def number(named: Sequence[tuple[int, int, str]], after: int, step: int) -> list[Piece]:

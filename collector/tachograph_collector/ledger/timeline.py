@@ -85,25 +85,34 @@ class Timeline:
             if end_us <= since_us:
                 position = max(position, end_us)
                 continue
-            # Pieces are in time order and disjoint: those that end before ``since_us`` need no look.
-            first = max(low, bisect_left(pieces, since_us, low, high, key=_piece_start) - 1)
+            # Pieces are in time order and disjoint: those that end before ``since_us`` need no look. The tail is
+            # looked at whole, since what was in flight comes first in it.
+            known_us = min(since_us, leg.mark_us)
+            first = max(low, bisect_left(pieces, known_us, low, high, key=_piece_start) - 1)
             if first > low:
                 position = max(position, pieces[first][0])
+            tail: list[tuple[int, int]] = []
             for piece in pieces[first:high]:
                 start, end = max(piece[0], position), min(piece[1], end_us)
-                if start > position and start <= end_us:
-                    yield from self._gap(position, start, start_us, waiting, index)
+                if start > end_us:
+                    break
+                if start > position:
+                    if leg.stepped and position >= leg.mark_us:
+                        tail.append((position, start))
+                    else:
+                        yield from self._gap(position, start, start_us, waiting, index)
                     position = start
-                if end <= start:
-                    continue
-                yield from self._piece(piece, start, end, lineage, outing, index)
-                position = end
+                if end > start:
+                    yield from self._piece(piece, start, end, lineage, outing, index)
+                    position = end
             if position < end_us:
-                if place == 0 and not leg.stepped:
-                    yield from self._gap(position, end_us, start_us, waiting, index)
-                else:
-                    yield from self._tail(position, end_us, lineage, outing, index, last_leg=last_leg)
+                tail.append((position, end_us))
                 position = end_us
+            if leg.stepped:
+                yield from self._tail(tail, lineage, outing, index, last_leg=last_leg)
+            else:
+                for start, end in tail:
+                    yield from self._gap(start, end, start_us, waiting, index)
             waiting, start_us = "reload", None
 
     def _gap(self, low: int, high: int, start_us: int | None, waiting: str, index: int) -> Iterator[Segment]:
@@ -150,16 +159,13 @@ class Timeline:
     # -- tails -------------------------------------------------------------------------------------------------------
 
     def _tail(
-        self, low: int, high: int, lineage: Lineage, outing: Outing, index: int, *, last_leg: bool
+        self, windows: list[tuple[int, int]], lineage: Lineage, outing: Outing, index: int, *, last_leg: bool
     ) -> Iterator[Segment]:
         """The time after the last step or save of a leg (rule 6)."""
         leg = lineage.leg
-        if not leg.stepped:
-            yield from self._restart(low, high, "reload", index)
-            return
         how = outing.how if last_leg else "rollback"
         if how == "running":
-            yield from self._running_tail(low, high, lineage, index)
+            yield from self._running_tail(windows, lineage, index)
             return
         missing = outing.missing if last_leg else 0
         one = leg.one_us
@@ -168,7 +174,7 @@ class Timeline:
         flying = 0 if planned else one
         why = cause_of(outing) if last_leg else self._reason(lineage, index)
         by = (index, outing.legs.index(leg))
-        for start, end, name in self._spans(low, high):
+        for start, end, name in self._spans(windows):
             if name is not None and name not in TRAINING_PHASES:
                 yield from self._restart(start, end, "other", index)
             elif name is not None:
@@ -215,12 +221,13 @@ class Timeline:
         legs = self._generation.outings[index].legs
         return legs[legs.index(lineage.leg) + 1].rollback_reason or "rollback"
 
-    def _running_tail(self, low: int, high: int, lineage: Lineage, index: int) -> Iterator[Segment]:
+    def _running_tail(self, windows: list[tuple[int, int]], lineage: Lineage, index: int) -> Iterator[Segment]:
         leg = lineage.leg
-        spans = self._spans(low, high, open_phases=True)
+        spans = self._spans(windows, open_phases=True)
+        whole = sum(high - low for low, high in windows)
         evaluation = sum(end - start for start, end, name in spans if name == "eval")
-        stalled = stall_us(high - low, evaluation, leg.one_dur, 1, leg.one_count) if leg.one_dur > 0 else 0
-        keep = leg.one_us if stalled else high - low
+        stalled = stall_us(whole, evaluation, leg.one_dur, 1, leg.one_count) if leg.one_dur > 0 else 0
+        keep = leg.one_us if stalled else whole
         for start, end, name in spans:
             if name == "eval":
                 yield Segment(start, end, "kept", "eval", index)
@@ -232,8 +239,11 @@ class Timeline:
             if start + part < end:
                 yield from self._restart(start + part, end, "stall", index)
 
-    def _spans(self, low: int, high: int, *, open_phases: bool = False) -> list[tuple[int, int, str | None]]:
-        """[low, high) cut by the phases in it; None where there is none."""
+    def _spans(self, windows: list[tuple[int, int]], *, open_phases: bool = False) -> list[tuple[int, int, str | None]]:
+        """The windows cut by the phases in them; None where there is none."""
+        return [span for low, high in windows for span in self._spans_in(low, high, open_phases=open_phases)]
+
+    def _spans_in(self, low: int, high: int, *, open_phases: bool) -> list[tuple[int, int, str | None]]:
         phases = [*self._phases.training_in(low, high)]
         if open_phases:
             for name in ("eval", "data_wait"):

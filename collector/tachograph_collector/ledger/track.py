@@ -218,8 +218,9 @@ class Track:
         self._stale = True
 
     def _mark_dirty(self, anchor: Anchor) -> None:
-        start = anchor.leg.unit_start if anchor.leg is not None and anchor.leg.stepped else anchor.at_us
-        start = min(start, anchor.at_us)
+        start = anchor.at_us
+        if anchor.leg is not None and anchor.leg.unit:
+            start = min(start, anchor.leg.unit[0][0])
         self.dirty_us = start if self.dirty_us is None else min(self.dirty_us, start)
 
     def freeze(self) -> None:
@@ -234,7 +235,9 @@ class Track:
             return
         self._mark_dirty(anchor)
         fold = self._resume(anchor)
-        fold.run(anchor.num_steps - self.num_dropped, last, self._others(anchor.at_us, self.steps[last - 1][0]))
+        fold.run(
+            anchor.num_steps - self.num_dropped, last, self._others(anchor.at_us, self.steps[last - 1][0]), final=False
+        )
         self._adopt(fold)
         self.anchors.append(
             Anchor(
@@ -262,7 +265,7 @@ class Track:
         held = len(self.steps)
         self.continued = self._continuation()
         self.steps.extend(self.continued)
-        fold.run(anchor.num_steps - self.num_dropped, len(self.steps), self._others(anchor.at_us, 1 << 62))
+        fold.run(anchor.num_steps - self.num_dropped, len(self.steps), self._others(anchor.at_us, 1 << 62), final=True)
         self._adopt(fold)
         del self.steps[held:]
         self._stale = False
