@@ -14,7 +14,6 @@ from tachograph_collector.ledger.books import ACCOUNTS, Account, Minute, Restate
 
 MINUTE_US: Final = 60_000_000
 _INDEX: Final[dict[str, int]] = {account: place for place, account in enumerate(ACCOUNTS)}
-_LABEL_ORDER: Final[tuple[Account, ...]] = ("lost", "restart", "checkpoint", "kept")
 
 Gpus = Callable[[Segment], Iterable[tuple[int, int | None, int | None]]]
 """For a segment: (length in us, GPUs held, GPUs worked with) for each stretch of it; None if nobody says."""
@@ -29,7 +28,12 @@ class Row(Struct):
 
 def label(us: list[int]) -> Account:
     """The account with the most time; a tie goes to lost, then restart, then checkpoint."""
-    return max(_LABEL_ORDER, key=lambda account: (us[_INDEX[account]], -_LABEL_ORDER.index(account)))
+    kept, checkpoint, lost, restart = us
+    if lost >= restart and lost >= checkpoint and lost >= kept:
+        return "lost"
+    if restart >= checkpoint and restart >= kept:
+        return "restart"
+    return "checkpoint" if checkpoint >= kept else "kept"
 
 
 class Booking(Struct):

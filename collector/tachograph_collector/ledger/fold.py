@@ -81,25 +81,28 @@ class Fold:
 
     def _plain_steps(self, leg: Leg, at: int, last: int, quiet_us: int) -> int:
         """The common case: the next record in order, timed, without phase, save or stall since the one before."""
-        mark, done, record_step = leg.mark_us, leg.last_step, leg.record_step
+        mark, done = leg.mark_us, leg.last_step
         alive = leg.alive_us
         dur, count = leg.one_dur, leg.one_count
         growing = leg.grow_start >= 0 and leg.grow_end == mark
         first = at
         before, after = mark, done
+        # A million steps go through here: comparisons that another implies are left out, and no function is called.
         for t, step, d, c in self.steps[at:last]:
             new = step - done
-            if t > quiet_us or d < 0 or new <= 0 or step <= record_step or t <= mark:
+            if t > quiet_us or d < 0 or new <= 0 or t <= mark:
                 break
-            expected = d if new == c else d * new // c
+            if c == 1:
+                one, expected = d, (d if new == 1 else d * new)
+            else:
+                one, expected = d // c, d * new // c
             if t - mark - expected > STALL_FLOOR_US:
                 break
             before, after = mark, done
-            mark, done, record_step, dur, count = t, step, step, d, c
-            one = d // c if c > 1 else d
-            margin = max(SURVIVAL_US, one)
-            if t - one - margin > alive:
-                alive = t - one - margin
+            mark, done, dur, count = t, step, d, c
+            reach = t - one - SURVIVAL_US if one < SURVIVAL_US else t - one - one
+            if reach > alive:
+                alive = reach
             at += 1
         if at == first:
             return at

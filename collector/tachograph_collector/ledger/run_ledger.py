@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import groupby
+from operator import lt, sub
 from typing import Final
 
 from tachograph_agent.events import (
@@ -42,6 +44,7 @@ from tachograph_collector.ledger.source import StepSource
 from tachograph_collector.ledger.track import Track
 
 ABANDONED_US: Final = 6 * 3600 * 1_000_000
+MINUTE_S: Final = 60.0
 MINUTE_US: Final = 60_000_000
 
 
@@ -79,51 +82,48 @@ class RunLedger:
 
     def add(self, events: Sequence[AnyEvent]) -> None:
         """Take events of this run, in any order."""
-        at, last = 0, len(events)
-        if last:
+        if events:
             self._stale = True
-        while at < last:
-            event = events[at]
-            if type(event) is Step and self._hot is not None:
-                taken = self._take_in_order(events, at)
-                if taken:
-                    at += taken
-                    continue
-            t_us = microseconds(event.t)
-            for admitted in self._islands.admit(t_us, event):
-                self._take(admitted)
-            at += 1
+        for kind, group in groupby(events, type):
+            same = list(group)
+            if kind is Step and self._take_in_order(same):  # type: ignore[arg-type]  # grouped by type
+                continue
+            for event in same:
+                for admitted in self._islands.admit(microseconds(event.t), event):
+                    self._take(admitted)
 
-    def _take_in_order(self, events: Sequence[AnyEvent], at: int) -> int:
-        """Take the lead's records as long as each follows the one before; gives how many those were."""
-        assert self._hot is not None
+    def _take_in_order(self, steps: list[Step]) -> bool:
+        """Take a batch of the lead's records that follow all others in order, as nearly all do; False if they don't.
+
+        The checks go over whole columns: of a million steps each costs what it costs here.
+        """
+        if self._hot is None:
+            return False
         track, attempt, rank = self._hot
-        if not track.steps:
-            return 0
-        island = self._islands.islands[-1]
+        if not track.steps or track.is_unsorted:
+            return False
+        times = [step.t for step in steps]
         last = track.steps[-1][0]
-        if not island.low_us <= last <= island.high_us or track.is_unsorted:
-            return 0
-        rows: list[StepRow] = []
-        heard = self._heard
-        minute = last // MINUTE_US
-        for event in events[at:] if at else events:
-            if type(event) is not Step or event.attempt != attempt or event.rank != rank:
-                break
-            t = round(event.t * 1e6)
-            if t <= last or t - last > DAY_US:
-                break
-            dur = event.dur
-            rows.append((t, event.step, -1 if dur is None else round(dur * 1e6), event.count))
-            last = t
-            if t // MINUTE_US != minute:
-                minute = t // MINUTE_US
-                heard.add(minute)
-        if rows:
-            island.high_us = max(island.high_us, last)
-            self.latest_us = max(self.latest_us, last)
-            track.append_steps(rows)
-        return len(rows)
+        first_us, last_us = microseconds(times[0]), microseconds(times[-1])
+        island = self._islands.islands[-1]
+        in_order = (
+            last < first_us
+            and last_us - last < DAY_US
+            and island.low_us <= last <= island.high_us
+            and all(map(lt, times, times[1:]))
+            and {step.attempt for step in steps} == {attempt}
+            and {step.rank for step in steps} == {rank}
+        )
+        if not in_order:
+            return False
+        if len(steps) > 1 and max(map(sub, times[1:], times)) < MINUTE_S:
+            self._heard.update(range(first_us // MINUTE_US, last_us // MINUTE_US + 1))
+        else:
+            self._heard.update(microseconds(t) // MINUTE_US for t in times)
+        island.high_us = max(island.high_us, last_us)
+        self.latest_us = max(self.latest_us, last_us)
+        track.append_steps([_row(step) for step in steps])
+        return True
 
     def _take(self, event: AnyEvent) -> None:
         t_us = microseconds(event.t)
@@ -133,8 +133,7 @@ class RunLedger:
             case Step():
                 track = self._track(event.attempt)
                 rank = -1 if event.rank is None else event.rank
-                dur_us = -1 if event.dur is None else microseconds(event.dur)
-                track.add_step((t_us, event.step, dur_us, event.count), rank)
+                track.add_step(_row(event), rank)
                 if track.lead == rank:
                     self._hot = (track, event.attempt, event.rank)
             case CheckpointStart() | CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
@@ -187,11 +186,10 @@ class RunLedger:
                 continue
             if ("0" if event.attempt is None else str(event.attempt)) != name:
                 continue
-            t_us = microseconds(event.t)
-            if after_us < t_us <= until_us:
-                dur_us = -1 if event.dur is None else microseconds(event.dur)
-                rows.add((t_us, event.step, dur_us, event.count))
-        return in_order(rows)
+            row = _row(event)
+            if after_us < row[0] <= until_us:
+                rows.add(row)
+        return sorted(rows)
 
     def _insert(self, known: list[EndEvent] | list[RunStart | RunEnd], event: EndEvent | RunStart | RunEnd) -> bool:
         """Insert in the log's order unless it is there; of two that are one, the first in canonical order stays."""
@@ -323,9 +321,9 @@ class RunLedger:
         return expected and minute not in self._heard and start_us <= self.latest_us
 
 
-def in_order(rows: Iterable[StepRow]) -> list[StepRow]:
-    """Rows by time and step."""
-    return sorted(rows)
+def _row(step: Step) -> StepRow:
+    dur = step.dur
+    return (round(step.t * 1e6), step.step, -1 if dur is None else round(dur * 1e6), step.count)
 
 
 def _key(event: AnyEvent) -> tuple[object, ...]:
