@@ -169,8 +169,10 @@ class GenerationBooks:
 
     def _signature(self, number: int, world: Signature) -> tuple[Signature, Signature, Signature]:
         """What an attempt's booking depends on: its place, what became of its work, and its end."""
-        outing = self._generation.outings[number]
+        outings = self._generation.outings
+        outing = outings[number]
         span = self._generation.spans[outing.span]
+        last_of_span = number + 1 == len(outings) or outings[number + 1].span != outing.span
         place: Signature = (
             id(outing.track),
             outing.first_piece,
@@ -191,10 +193,9 @@ class GenerationBooks:
             outing.how,
             outing.missing,
             outing.cause.t if outing.cause is not None else None,
-            span.end_us,
-            span.status,
             outing.last_step,
-            number + 1 < len(self._generation.outings),
+            # Only the last attempt of a span depends on the span's end.
+            (span.end_us, span.status, number + 1 < len(outings)) if last_of_span else None,
         )
         return place, losses, end
 
