@@ -233,6 +233,20 @@ def test_a_few_events_of_1970_do_not_make_a_run_of_decades(tmp_path: Path) -> No
     assert the_run(log)["wall_s"] == 310
 
 
+def test_a_run_of_decades_is_refused_with_its_dates(tmp_path: Path) -> None:
+    broken = [{**step(number), "t": float(number)} for number in (1, 2)]
+    log = write(tmp_path / "run.jsonl", [*broken, *a_run()])
+    refused(replay(log), "'r'", "1970-01-01", "2027-01-15", "5 years", "clocks")
+    running = write(tmp_path / "run.jsonl", a_run()[:-1])
+    refused(replay("--now", "2927-01-15", running), "2927-01-15", "--now")
+
+
+def test_runs_that_are_decades_apart_are_no_run_of_decades(tmp_path: Path) -> None:
+    old = [{**event, "t": event["t"] - T0 + 60, "run": "old"} for event in a_run()]
+    log = write(tmp_path / "run.jsonl", [*old, *a_run()])
+    assert [run["wall_s"] for run in json.loads(replay("--json", log).stdout)["runs"]] == [310, 310]
+
+
 def test_a_line_of_100_mb(tmp_path: Path) -> None:
     log = Path(write(tmp_path / "run.jsonl", a_run()))
     with log.open("r+b") as file:

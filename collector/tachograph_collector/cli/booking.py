@@ -20,6 +20,7 @@ from tachograph_agent.trainers.reading import Reading, open_log
 from tachograph_collector.cli.errors import BadInputError, ExtraMissingError
 from tachograph_collector.cli.losscurve import LossCurve, LossPoint
 from tachograph_collector.cli.progress import progress_bar
+from tachograph_collector.cli.sanity import Reach, refuse_decades
 from tachograph_collector.ledger import Ledger
 from tachograph_collector.ledger.books import Books, GpuHours
 from tachograph_collector.report.model import RunReport, Window
@@ -95,9 +96,11 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
         ledger = Ledger(source=ReadingSource(reading))
         curves: dict[str, LossCurve] = {}
         num_events = 0
+        reach = Reach()
         with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
                 num_events += len(batch)
+                reach.add(batch)
                 ledger.add(batch)
                 if options.with_loss:
                     _add_losses(batch, curves)
@@ -106,6 +109,8 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
                 advance()
             if options.strict:
                 refuse_skipped(reading)
+            if reach.is_suspicious(options.now_us):
+                refuse_decades(reading.batches(), options.now_us)
             reports = _reports(ledger, reading, curves, options)
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error
