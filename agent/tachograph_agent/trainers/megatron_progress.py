@@ -74,8 +74,7 @@ class _Reader:
         run = self._context.run
         if text.startswith("Starting job"):
             events: list[AnyEvent] = self.first_save()
-            if self._attempt < 0:
-                events.append(RunStart(t=t, run=run, world_size=gpus, gpus=gpus))
+            events += self._run_start(t, gpus)
             self._attempt += 1
             self._start_t, self._t, self._saving = t, None, set()
             return [*events, AttemptStart(t=t, run=run, attempt=self._attempt, world_size=gpus)]
@@ -83,18 +82,25 @@ class _Reader:
         if found is None:
             self._context.counters["other lines of progress.txt"] += 1
             return []
+        begins = self._run_start(t, gpus)
         self._attempt = max(self._attempt, 0)
         step, attempt = int(found.group("step")), self._attempt
         if found.group("what") == "Saving":
             self._saving.add(step)
             return [
+                *begins,
                 *self._steps(t, step),
                 CheckpointStart(t=t, run=run, attempt=attempt, step=step, mode="async"),
                 CheckpointSaved(t=t, run=run, attempt=attempt, step=step, mode="async"),
             ]
         if found.group("kind") or step in self._saving:
-            return [*self._steps(t, step), CheckpointPersisted(t=t, run=run, attempt=attempt, step=step)]
-        return [*self._steps(t, step), CheckpointSaved(t=t, run=run, attempt=attempt, step=step)]
+            return [*begins, *self._steps(t, step), CheckpointPersisted(t=t, run=run, attempt=attempt, step=step)]
+        return [*begins, *self._steps(t, step), CheckpointSaved(t=t, run=run, attempt=attempt, step=step)]
+
+    def _run_start(self, t: float, gpus: int) -> list[AnyEvent]:
+        if self._attempt >= 0:
+            return []
+        return [RunStart(t=t, run=self._context.run, world_size=gpus, gpus=gpus)]
 
     def _steps(self, t: float, step: int) -> list[AnyEvent]:
         if self._first is not None and step > self._first[1]:

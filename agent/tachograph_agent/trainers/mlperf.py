@@ -159,7 +159,7 @@ class _Run:
         is_same = position is not None and position == self._position
         if self._source not in {None, "timing"} or is_same or self._last_timing == (t, float(dur)):
             return []  # another rank's record of the same step, or a second account of the same time
-        events = self._starts()
+        events = self._starts(t - dur)
         self._source = "timing"
         self._step += 1
         step = self._new_step(t, float(dur), 1)
@@ -187,7 +187,7 @@ class _Run:
             self._context.note("This log doesn't tell its steps: each stretch between evaluations counts as one.")
         self._position = position
         self._step += count
-        return [self._new_step(t, t - begin, count)]
+        return [*self._starts(begin), self._new_step(t, t - begin, count)]
 
     def _epoch(self, t: float, number: int | None) -> list[AnyEvent]:
         begin, self._epoch_t = self._epoch_t, None
@@ -195,10 +195,12 @@ class _Run:
         if self._source not in {None, "epoch"} or begin is None or t <= begin or number is None or number > MOST_EPOCHS:
             return []
         if self._source is None:
+            # The run's own time began with run_start, whatever came before the first epoch.
+            begin = begin if self._run_t is None else self._run_t
             self._context.note("This log doesn't tell its steps: one step here stands for one epoch.")
         self._source = "epoch"
         self._step += 1
-        return [self._new_step(t, t - begin, 1)]
+        return [*self._starts(begin), self._new_step(t, t - begin, 1)]
 
     def _new_step(self, t: float, dur: float, count: int) -> Step:
         return Step(t=t, dur=round(dur, 6), step=self._step, count=count, run=self._context.run, attempt=self._attempt)
@@ -207,19 +209,18 @@ class _Run:
         dur = round(max(end - begin, 0.0), 6)
         return Phase(t=end, dur=dur, name="eval", run=self._context.run, attempt=max(self._attempt, 0))
 
-    def _starts(self) -> list[AnyEvent]:
-        """Run and attempt begin with the earliest rank's ``init_start``."""
-        if self._has_started or self._begin_t is None:
-            self._attempt = max(self._attempt, 0)
+    def _starts(self, trained_from: float | None = None) -> list[AnyEvent]:
+        """Run and attempt begin with the earliest rank's ``init_start``; an excerpt's, where its first step began."""
+        begin, run = self._begin_t if self._begin_t is not None else trained_from, self._context.run
+        if self._has_started or begin is None:
             return []
         self._has_started = True
         self._attempt += 1
         self._context.note("MLPerf logs tell no saves: what is at risk is unknown.")
-        begin, run = self._begin_t, self._context.run
-        return [
-            RunStart(t=begin, run=run, checkpoints="unseen"),
-            AttemptStart(t=begin, run=run, attempt=self._attempt, resume_step=0),
-        ]
+        start = AttemptStart(t=max(begin, 0.0), run=run, attempt=self._attempt)
+        if self._begin_t is not None:
+            start.resume_step = 0
+        return [RunStart(t=start.t, run=run, checkpoints="unseen"), start]
 
     def _stop(self, t: float, metadata: dict[str, Any]) -> list[AnyEvent]:
         events = self.close()

@@ -16,6 +16,7 @@ from tachograph_agent.trainers.files import ReadingError
 
 ADAPTERS: Final[tuple[str, ...]] = (
     "megatron:Megatron",
+    "megatron_progress:MegatronProgress",
     "torchtitan:Torchtitan",
     "torchtitan_trace:TorchtitanTrace",
     "hf_console:HFConsole",
@@ -24,6 +25,7 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "llmc:LLMC",
     "modded_nanogpt:ModdedNanoGPT",
     "deepspeed:DeepSpeed",
+    "mlperf:MLPerf",
     "detectron2:Detectron2",
     "mlperf:MLPerf",
     "megatron_progress:MegatronProgress",

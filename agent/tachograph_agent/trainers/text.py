@@ -96,11 +96,13 @@ def leading_number(text: str) -> float | None:
 
 def integer(text: str) -> int | None:
     """The whole number that ``text`` is (``1,024``, ``12.0``), None if it is none or can't be a count."""
+    digits = text.strip().replace(",", "")
+    if digits.isascii() and digits.isdigit():
+        return int(digits) if len(digits) < 20 and int(digits) < 2**63 else None
     value = number(text)
     if value is None or not math.isfinite(value) or value != int(value) or abs(value) >= 2**63:
         return None
-    stripped = text.strip().replace(",", "")
-    return int(stripped) if stripped.isdigit() else int(value)
+    return int(value)
 
 
 def seconds(text: str) -> float | None:
