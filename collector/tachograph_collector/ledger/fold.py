@@ -417,7 +417,7 @@ class Fold:
 
     def _end_of(self, save: Save, leg: Leg, at: int) -> tuple[int, str]:
         """Rule 4: where its blocking part ends, and whether it came to anything."""
-        name = "aborted" if save.failed else "save"
+        name = "aborted" if save.outcome == "failed" else "save"
         if save.end_us is not None and not (save.outcome == "failed" and save.mode == "async"):
             return save.end_us, name
         following = self.steps[at] if at < len(self.steps) else None

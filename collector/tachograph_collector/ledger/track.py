@@ -138,17 +138,11 @@ class Track:
                 del self.ahead[rank]
 
     def _change_lead(self, row: StepRow, rank: int) -> None:
-        """A lower rank reports steps: within the incarnation that it reports in, it is the lead."""
-        self.settle()
-        since = 0
-        for leg in self.legs:
-            if leg.rollback_reason is None and leg.begin_us <= row[0] and leg.attempt > 0:
-                since = leg.begin_us
-        self.thaw(since + 1 if since else 0)
-        old_lead, self.lead = self.lead, rank
+        """A lower rank reports steps: it is the lead, and what the old one told counts only beyond it."""
+        self.thaw(0)
+        old_lead, moved = self.lead, self.steps
         assert old_lead is not None
-        place = bisect_right(self.steps, (since, 1 << 63, 0, 0))
-        moved, self.steps = self.steps[place:], self.steps[:place]
+        self.lead, self.steps, self.num_dropped, self._unsorted = rank, [], 0, False
         self.ahead.pop(rank, None)
         self._add_lead_step(row)
         for earlier in moved:
