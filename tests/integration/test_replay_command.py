@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -325,9 +329,34 @@ def test_no_log_at_all_is_wrong_usage() -> None:
 def test_an_output_whose_extra_is_missing_names_the_line_to_type(
     words: list[str], package: str, log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     refused(replay(*words, log), "pip install 'tachograph[collector]'", code=3)
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(log: str) -> None:
+    code = "from tachograph_collector.cli.main import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "replay", log], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait() == 141
+
+
+def test_an_interruption_ends_the_program_with_a_word(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    code = "from tachograph_collector.cli.main import main; main()"
+    words = [sys.executable, "-c", code, "replay", "--html", str(tmp_path / "r.html"), str(tmp_path / "pipe")]
+    with (
+        subprocess.Popen(words, stderr=subprocess.PIPE) as running,
+        (tmp_path / "pipe").open("wb"),  # opens once the program has, which waits for what never comes
+    ):
+        running.send_signal(signal.SIGINT)
+        assert running.stderr is not None
+        assert running.stderr.read().strip() == b"tachograph: interrupted"
+        assert running.wait() == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

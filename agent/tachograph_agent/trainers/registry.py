@@ -27,8 +27,6 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "deepspeed:DeepSpeed",
     "mlperf:MLPerf",
     "detectron2:Detectron2",
-    "mlperf:MLPerf",
-    "megatron_progress:MegatronProgress",
     "failures:FailureLines",
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
@@ -45,9 +44,8 @@ def diff(
     A and B are logs as 'tachograph replay' takes them: files or directories, event logs or trainers' own logs. Both may
     be the same log, if it holds several runs.
     """
-    from rich.console import Console
-
     from tachograph_collector.cli import booking
+    from tachograph_collector.cli.console import standard_output
     from tachograph_collector.report.diff import render_diff
 
     options = booking.Options(format=format_name, zone=zone, price=price)
@@ -55,7 +53,7 @@ def diff(
         raise BadInputError("A and B are both standard input; name a file for one of them")
     one = _chosen(booking.book([log_a], options), log_a, "--run-a", run_a)
     other = _chosen(booking.book([log_b], options), log_b, "--run-b", run_b)
-    render_diff(one, other, Console(file=sys.stdout))
+    render_diff(one, other, standard_output())
 
 
 def _chosen(reports: list[RunReport], log: str, option: str, name: str | None) -> RunReport:

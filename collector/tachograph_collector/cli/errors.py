@@ -46,6 +46,10 @@ class BadInputError(click.ClickException):
         click.echo(f"tachograph: {self.format_message()}", err=True)
 
 
+class ReaderGoneError(Exception):
+    """Whoever read standard output went away. (click would make exit code 1 of it, which is a gate's.)"""
+
+
 class ExtraMissingError(BadInputError):
     """A package that an extra brings is not installed."""
 
@@ -71,7 +75,7 @@ def guarded(work: Callable[[], object]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("tachograph: interrupted", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGoneError):
         # Python flushes standard output at its end once more; let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE

@@ -146,11 +146,10 @@ def _write(reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, 
             write_minutes(reports, table)
             output.to_stdout(table)
     else:
-        from rich.console import Console
-
+        from tachograph_collector.cli.console import standard_output
         from tachograph_collector.report.terminal import render_terminal
 
-        render_terminal(reports, Console())
+        render_terminal(reports, standard_output())
 
 
 def _gate(reports: Sequence[RunReport], fail_under: float) -> int:
