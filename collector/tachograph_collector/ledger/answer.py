@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from tachograph_agent.events import RunEnd, RunStart
@@ -65,7 +66,17 @@ class RunFacts(Struct):
         return facts
 
 
-Signature = tuple[object, ...]
+class Signature(NamedTuple):
+    """What the booking of an attempt depends on. Where nothing of it has changed, what was booked stands."""
+
+    begin_us: int
+    end_us: int
+    last_us: int
+    """The end of its last step or save: its tail begins there."""
+    place: tuple[object, ...]
+    losses: tuple[tuple[Loss, ...], ...]
+    """What became of the work of each of its legs."""
+    tail: tuple[object, ...]
 
 
 class GenerationBooks:
@@ -76,10 +87,9 @@ class GenerationBooks:
         self._generation = Generation(run, [], [])
         self._verdict = Verdict([], 0, over=False, done_step=0)
         self._facts = RunFacts(Allocations(), PhaseBook())
-        self._signatures: list[tuple[Signature, Signature, Signature]] = []
-        self._marks: list[int] = []
+        self._signatures: list[Signature] = []
         self._worlds: list[int | None] = []
-        self._span_signature: Signature = ()
+        self._span_signature: tuple[tuple[int, int, str], ...] = ()
         self._losses: dict[int, list[tuple[Loss, ...]]] = {}
 
     @property
@@ -111,93 +121,86 @@ class GenerationBooks:
 
     def _changed_since(self, dirty_us: int | None) -> int:
         """The earliest moment that may be booked differently from last time."""
-        outings, spans = self._generation.outings, self._generation.spans
+        spans = self._generation.spans
         span_signature = tuple((span.start_us, span.end_us, span.status) for span in spans)
         since = FAR if dirty_us is None else dirty_us
-        for old, new in zip(self._span_signature, span_signature, strict=False):
-            if old != new:
-                assert isinstance(old, tuple)
-                since = min(
-                    since, old[0] if old[0] != new[0] else min(old[1], new[1]), new[0] if old[0] != new[0] else FAR
-                )
-                break
-        if len(self._span_signature) != len(span_signature):
-            longer = max(self._span_signature, span_signature, key=len)
-            first = longer[min(len(self._span_signature), len(span_signature))]
-            assert isinstance(first, tuple)
-            since = min(since, first[0])
-        world = (self._facts.world_size, self._facts.gpus, self._facts.allocations.known)
-        signatures = [self._signature(number, world) for number in range(len(outings))]
-        marks = [outing.own_last_us for outing in outings]
-        for number in range(max(len(signatures), len(self._signatures))):
-            old_signature = self._signatures[number] if number < len(self._signatures) else None
-            new_signature = signatures[number] if number < len(signatures) else None
-            if old_signature == new_signature:
+        for old_span, new_span in zip_longest(self._span_signature, span_signature):
+            if old_span == new_span:
                 continue
-            since = min(since, self._affected(number, old_signature, new_signature, marks))
-        self._signatures, self._marks, self._span_signature = signatures, marks, span_signature
-        return max(0, since) if since < FAR else (spans[-1].end_us if spans else 0)
+            if old_span is None or new_span is None or old_span[0] != new_span[0]:
+                since = min([since, *(span[0] for span in (old_span, new_span) if span is not None)])
+            else:
+                since = min(since, old_span[1], new_span[1])
+            break
+        signatures = [self._signature(number) for number in range(len(self._generation.outings))]
+        before = self._signatures
+        for number, (old, new) in enumerate(zip_longest(before, signatures)):
+            if old != new:
+                since = min(since, self._affected(number, old, new, before, signatures))
+        self._signatures, self._span_signature = signatures, span_signature
+        return max(0, since) if since < FAR else spans[-1].end_us
 
     def _affected(
         self,
         number: int,
-        old: tuple[Signature, Signature, Signature] | None,
-        new: tuple[Signature, Signature, Signature] | None,
-        marks: list[int],
+        old: Signature | None,
+        new: Signature | None,
+        before: Sequence[Signature],
+        after: Sequence[Signature],
     ) -> int:
         """The earliest moment that differs because of attempt ``number``."""
-        if old is None or new is None or old[0] != new[0]:
+        if old is None or new is None or old.place != new.place:
             if number == 0:
                 return 0
+            # Attempts may overlap: the one before reported work after this one had begun.
             return min(
-                marks[number - 1] if number <= len(marks) else FAR,
-                self._marks[number - 1] if number <= len(self._marks) else FAR,
+                [signature.begin_us for signature in (old, new) if signature is not None]
+                + [known[number - 1].last_us for known in (before, after) if number <= len(known)]
             )
         since = FAR
-        if old[2] != new[2]:
-            since = min(self._marks[number], marks[number])
-        if old[1] != new[1]:
+        if old.tail != new.tail or old.losses != new.losses:
+            since = min(old.last_us, new.last_us, old.end_us, new.end_us)
+        if old.losses != new.losses:
             outing = self._generation.outings[number]
-            limits = [loss[0] for legs in (*old[1], *new[1]) for loss in legs]  # type: ignore[attr-defined]
-            lowest = min(limits, default=0)
+            lowest = min((loss.limit for legs in (*old.losses, *new.losses) for loss in legs), default=0)
             for leg, high in outing.leg_ends():
                 first = beyond_step(leg, outing.track.pieces, high, lowest)
                 if first < high:
                     since = min(since, outing.track.pieces[first][0])
-            since = min(since, marks[number], self._marks[number])
         return since
 
-    def _signature(self, number: int, world: Signature) -> tuple[Signature, Signature, Signature]:
-        """What an attempt's booking depends on: its place, what became of its work, and its end."""
+    def _signature(self, number: int) -> Signature:
         outings = self._generation.outings
         outing = outings[number]
         span = self._generation.spans[outing.span]
         last_of_span = number + 1 == len(outings) or outings[number + 1].span != outing.span
-        place: Signature = (
-            id(outing.track),
-            outing.first_piece,
+        facts = self._facts
+        return Signature(
             outing.begin_us,
-            outing.start_us,
-            span.start_us,
-            outing.world_size,
-            world,
-            len(outing.legs),
-            tuple(leg.begin_us for leg in outing.legs),
-        )
-        losses: Signature = tuple(
-            tuple((loss.limit, loss.cause, loss.by) for loss in losses) for losses in self._losses.get(number, ())
-        )
-        end: Signature = (
-            outing.own_last_us,
             outing.end_us,
-            outing.how,
-            outing.missing,
-            outing.cause.t if outing.cause is not None else None,
-            outing.last_step,
-            # Only the last attempt of a span depends on the span's end.
-            (span.end_us, span.status, number + 1 < len(outings)) if last_of_span else None,
+            outing.own_last_us,
+            (
+                id(outing.track),
+                outing.first_piece,
+                outing.begin_us,
+                outing.start_us,
+                span.start_us,
+                outing.world_size,
+                (facts.world_size, facts.gpus, facts.allocations.known),
+                tuple(leg.begin_us for leg in outing.legs),
+            ),
+            tuple(self._losses.get(number, ())),
+            (
+                outing.own_last_us,
+                outing.end_us,
+                outing.how,
+                outing.missing,
+                outing.cause.t if outing.cause is not None else None,
+                outing.last_step,
+                # Only the last attempt of a span depends on the span's end.
+                (span.end_us, span.status, number + 1 < len(outings)) if last_of_span else None,
+            ),
         )
-        return place, losses, end
 
     # -- GPUs --------------------------------------------------------------------------------------------------------
 

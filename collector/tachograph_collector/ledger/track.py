@@ -112,8 +112,11 @@ class Track:
             self._prune_ahead()
 
     def _add_ahead(self, row: StepRow, rank: int) -> None:
-        """Remember a record beyond the lead's last: it counts if the lead has fallen silent."""
-        if self.steps and (row[1] <= self.steps[-1][1] or row[0] <= self.steps[-1][0]) and not self._unsorted:
+        """Remember a record later than the lead's last: it counts if the lead has fallen silent.
+
+        Whether it is of a greater step is asked at the end: after a rollback the lead's own steps are smaller again.
+        """
+        if self.steps and row[0] <= self.steps[-1][0] and not self._unsorted:
             return
         if rank not in self.ahead and len(self.ahead) >= MAX_RANKS_AHEAD:
             highest = max(self.ahead)
@@ -131,7 +134,7 @@ class Track:
             return
         last = self.steps[-1]
         for rank, rows in list(self.ahead.items()):
-            left = [row for row in rows if row[1] > last[1] and row[0] > last[0]]
+            left = [row for row in rows if row[0] > last[0]]
             if left:
                 self.ahead[rank] = left
             else:
