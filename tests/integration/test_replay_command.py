@@ -335,10 +335,11 @@ def test_an_output_whose_extra_is_missing_names_the_line_to_type(
     assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
 
 
-def test_a_reader_that_goes_away_ends_the_program_quietly(log: str) -> None:
+@pytest.mark.parametrize("words", [[], ["--json"], ["--minutes", "-"]], ids=["report", "json", "minutes"])
+def test_a_reader_that_goes_away_ends_the_program_quietly(words: list[str], log: str) -> None:
     code = "from tachograph_collector.cli.main import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "replay", log], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", code, "replay", *words, log], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None

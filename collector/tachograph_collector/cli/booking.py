@@ -138,8 +138,8 @@ def _nothing_booked(paths: Sequence[str], num_events: int, reading: Reading) -> 
                     found = f"; the first finding is {event.detail[:200]!r}"
         counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(5))
         return (
-            f"{where}: {num_events} events ({counts}), and no step, save or start among them: "
-            f"there is no run to be booked{found}"
+            f"{where}: {num_events} event{'s' if num_events > 1 else ''} ({counts}), "
+            f"and no step, save or start among them: there is no run to be booked{found}"
         )
     if not reading.skips:
         return f"{where}: read as {reading.format}, and no event is in it; if it is another format, name it by --format"

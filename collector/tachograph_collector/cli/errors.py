@@ -47,7 +47,7 @@ class BadInputError(click.ClickException):
 
 
 class ReaderGoneError(Exception):
-    """Whoever read standard output went away. (click would make exit code 1 of it, which is a gate's.)"""
+    """Whoever read standard output went away. (click and rich would make exit code 1 of it, a gate's.)"""
 
 
 class ExtraMissingError(BadInputError):
@@ -76,9 +76,7 @@ def guarded(work: Callable[[], object]) -> int:
         click.echo("tachograph: interrupted", err=True)
         return INTERRUPTED
     except (BrokenPipeError, ReaderGoneError):
-        # Python flushes standard output at its end once more; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return _reader_gone()
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"tachograph: {where}{(error.strerror or str(error)).lower()}", err=True)
@@ -88,3 +86,9 @@ def guarded(work: Callable[[], object]) -> int:
         click.echo("tachograph: this is a defect of Tachograph; please report it with the lines above", err=True)
         return DEFECT
     return result if isinstance(result, int) else OK
+
+
+def _reader_gone() -> int:
+    # Python flushes standard output at its end once more; let that go nowhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
