@@ -85,17 +85,27 @@ class RunLedger:
         if events:
             self._stale = True
         for kind, group in groupby(events, type):
-            same = list(group)
-            if kind is Step and self._take_in_order(same):  # type: ignore[arg-type]  # grouped by type
-                continue
-            for event in same:
-                for admitted in self._islands.admit(microseconds(event.t), event):
-                    self._take(admitted)
+            rest = list(group)
+            while rest:
+                if kind is Step and self._take_in_order(rest):  # type: ignore[arg-type]  # grouped by type
+                    break
+                rest = rest[self._take_one_by_one(rest) :]
+
+    def _take_one_by_one(self, events: list[AnyEvent]) -> int:
+        """Take events until one makes another attempt's lead the hot one; gives how many were taken."""
+        hot, taken = self._hot, 0
+        for event in events:
+            taken += 1
+            for admitted in self._islands.admit(microseconds(event.t), event):
+                self._take(admitted)
+            if self._hot is not hot:
+                break
+        return taken
 
     def _take_in_order(self, steps: list[Step]) -> bool:
         """Take a batch of the lead's records that follow all others in order, as nearly all do; False if they don't.
 
-        The checks go over whole columns: of a million steps each costs what it costs here.
+        The checks and conversions go over whole columns: of a million steps each costs what it costs here.
         """
         if self._hot is None:
             return False
@@ -122,7 +132,10 @@ class RunLedger:
             self._heard.update(microseconds(t) // MINUTE_US for t in times)
         island.high_us = max(island.high_us, last_us)
         self.latest_us = max(self.latest_us, last_us)
-        track.append_steps([_row(step) for step in steps])
+        times_us = map(round, [t * 1e6 for t in times])
+        durations_us = map(round, [-1.0 if (dur := step.dur) is None else dur * 1e6 for step in steps])
+        numbers = [step.step for step in steps]
+        track.append_steps(list(zip(times_us, numbers, durations_us, [step.count for step in steps], strict=True)))
         return True
 
     def _take(self, event: AnyEvent) -> None:
@@ -134,7 +147,7 @@ class RunLedger:
                 track = self._track(event.attempt)
                 rank = -1 if event.rank is None else event.rank
                 track.add_step(_row(event), rank)
-                if track.lead == rank:
+                if track.lead == rank and (self._hot is None or self._hot[:2] != (track, event.attempt)):
                     self._hot = (track, event.attempt, event.rank)
             case CheckpointStart() | CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
                 self._track(event.attempt).add_save(event)
