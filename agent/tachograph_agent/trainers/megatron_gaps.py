@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tachograph_agent.events import AnyEvent, CheckpointPersisted, CheckpointSaved, CheckpointStart, Phase
+from tachograph_agent.events import AnyEvent, CheckpointPersisted, CheckpointSaved, CheckpointStart, Mode, Phase
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.megatron_lines import Mark
 
@@ -48,25 +48,27 @@ class Gaps:
         self._deal(items, None if end_t is None else max(end_t - begin_t, 0.0))
         events: list[AnyEvent] = []
         cursor = begin_t
-        name = {"run": self.context.run, "attempt": attempt}
+        run = self.context.run
         for item in items:
             start = item.start_t if item.start_t is not None else max(cursor, first_step_t.get(item.step, cursor))
             end = item.end_t if item.end_t is not None else start + (item.dur_s or 0.0)
             end = max(start, end)
             if item.kind == "eval":
                 if end > start:
-                    events.append(Phase(t=end, dur=end - start, name="eval", run=self.context.run, attempt=attempt))
+                    events.append(Phase(t=end, dur=end - start, name="eval", run=run, attempt=attempt))
             else:
-                mode = "async" if item.is_async else "sync"
-                events.append(CheckpointStart(t=start, step=item.step, mode=mode, **name))  # type: ignore[arg-type]
+                mode: Mode = "async" if item.is_async else "sync"
+                if end > start or not item.is_closed:
+                    # At one time an end comes before a start, which would then stay open.
+                    events.append(CheckpointStart(t=start, step=item.step, mode=mode, run=run, attempt=attempt))
                 if item.is_closed:
-                    events.append(CheckpointSaved(t=end, step=item.step, mode=mode, **name))  # type: ignore[arg-type]
+                    events.append(CheckpointSaved(t=end, step=item.step, mode=mode, run=run, attempt=attempt))
             cursor = max(cursor, end)
         for mark in landed:
             # Without a time of its own it landed by the time that training is known to have gone on.
             t = mark.t if mark.t is not None else max(cursor, end_t or cursor)
             tier = "local" if mark.kind == "saved_local" else "storage"
-            events.append(CheckpointPersisted(t=t, step=mark.step, tier=tier, **name))  # type: ignore[arg-type]
+            events.append(CheckpointPersisted(t=t, step=mark.step, tier=tier, run=run, attempt=attempt))
         return events, cursor
 
     def _items(self, marks: list[Mark]) -> tuple[list[_Item], list[Mark]]:

@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 
 from tachograph_agent.trainers.text import Clock, integer, number, pairs
 
+LONGEST_S: Final = 1e9
+"""No record stands for more than 30 years; one that says so is broken."""
 _HEAD: Final = re.compile(r"\biteration +(\d{1,18})/ *(\d{1,18}) *(?:\||$)")
 _BARE_HEAD: Final = re.compile(r"(?:^|\]) *iteration *\d*(?:/ *\d*)?\s*$")
 _ELAPSED: Final = re.compile(r"elapsed time per iteration \((m?s)\): *([\d.]+) *\|")
@@ -65,7 +67,7 @@ def record(line: str, clock: Clock) -> Record | None:
     if head is None or elapsed is None:
         return None
     one = number(elapsed.group(2))
-    if one is None:
+    if one is None or not one < LONGEST_S:
         return None
     unit_s = 0.001 if elapsed.group(1) == "ms" else 1.0
     # A field without its closing bar may be cut in the middle of its number.
@@ -144,8 +146,8 @@ _PATTERNS: Final[tuple[tuple[MarkKind, re.Pattern[str]], ...]] = (
     ("exit", re.compile(r"exiting program (?:at iteration|after|on|due to)[ :]+(\d{1,18}\b)?")),
     ("done", re.compile(r"\[after training is done\]()")),
     ("start", re.compile(r"\[(?:before the start of training step|after [^\]]*built)\] *datetime()")),
-    ("save_timer", re.compile(r"\bsave-checkpoint(?: \.+)?: *\(?([\d.]+)")),
-    ("eval_timer", re.compile(r"\beval(?:uate|-time)(?: \.+)?: *\(?([\d.]+)")),
+    ("save_timer", re.compile(r"\bsave-checkpoint(?: \.+)?: *\(?([\d.]{1,12})\b")),
+    ("eval_timer", re.compile(r"\beval(?:uate|-time)(?: \.+)?: *\(?([\d.]{1,12})\b")),
     ("world", re.compile(r"using world size: *(\d{1,9})\b")),
     ("sequence", re.compile(r"^\s*seq_length \.+ *(\d{1,9})\s*$")),
 )

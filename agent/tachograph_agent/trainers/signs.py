@@ -69,12 +69,13 @@ def suspicious(line: str) -> bool:
 
 
 _WATCHDOG: Final = re.compile(
-    r"collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)[^)]*?"
-    r"(?:Timeout\(ms\)=(?P<limit>\d+)\)?)?(?:[^|]*? ran for (?P<ran>\d+) milliseconds)?(?: before|$|\))"
+    r"collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)[^)]*?"
+    r"(?:Timeout\(ms\)=(?P<limit>\d{1,12})\)?)?(?:[^|]*? ran for (?P<ran>\d{1,12}) milliseconds)?(?: before|$|\))"
 )
-_RAN: Final = re.compile(r"\bran for (\d+) milliseconds before timing out")
+_RAN: Final = re.compile(r"\bran for (\d{1,12}) milliseconds before timing out")
 _WORK: Final = re.compile(
-    r"detected by watchdog at work: (\d+), last enqueued NCCL work: (\d+), last completed NCCL work: (\d+)"
+    r"detected by watchdog at work: (\d{1,18}), last enqueued NCCL work: (\d{1,18}),"
+    r" last completed NCCL work: (\d{1,18})"
 )
 _CANCELLED: Final = re.compile(
     r"\*\*\* (?:JOB|STEP) (?P<job>\S+) (?:ON (?P<node>\S+) )?CANCELLED AT \S+(?: DUE TO (?P<why>[^*]+?))? *\*\*\*",
@@ -86,8 +87,8 @@ _TASK: Final = re.compile(
 )
 _NODE_FAILURE: Final = re.compile(r"srun: error: Node failure on (?P<node>[\w.\[\],-]+)")
 _OOM_KILL: Final = re.compile(r"oom[-_ ]kill event|Out of memory: Kill(?:ed)? process|Memory cgroup out of memory")
-_GROUP_FAILED: Final = re.compile(r"Worker group FAILED\. (?P<left>\d+)/(?P<of>\d+) attempts left")
-_EXIT: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
+_GROUP_FAILED: Final = re.compile(r"Worker group FAILED\. (?P<left>\d{1,9})/(?P<of>\d{1,9}) attempts left")
+_EXIT: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,9})")
 _SIGNAL: Final = re.compile(
     r"Received 15 death signal|got signal: 15\b|after receiving SIGTERM|[Rr]eceived (?:signal )?SIGTERM"
     r"|exiting (?:program )?(?:on|due to|after) SIGTERM"
@@ -244,7 +245,7 @@ def _elastic(line: str) -> Sign | None:
         return Sign("unknown", detail, 1, fields={"restarts_left": max(left - 1, 0)})
     found = _EXIT.search(line)
     if found is not None:
-        return exited(int(found.group("code")), {"local_rank": int(found.group("local")[:9])})
+        return exited(int(found.group("code")), {"local_rank": int(found.group("local"))})
     found = _RETURN_CODE.search(line)
     if found is not None and int(found.group(1)):
         return exited(int(found.group(1)), {})

@@ -14,7 +14,7 @@ def record(
     *,
     ms: float = 2000.0,
     loss: str | None = "2.500000E+00",
-    grad_norm: str = "0.512",
+    grad_norm: str | None = "0.512",
     batch: int = 128,
     skipped: int = 0,
     nans: int = 0,
@@ -31,8 +31,9 @@ def record(
         + f" elapsed time per iteration ({unit}): {value} | learning rate: 3.000000E-04 |"
         f" global batch size: {batch:5d} |"
         + (f" lm loss: {loss} | load_balancing_loss: 1.250000E+00 |" if loss is not None else "")
-        + f" loss scale: 1.0 | grad norm: {grad_norm} |"
-        f" number of skipped iterations: {skipped:3d} | number of nan iterations: {nans:3d} |"
+        + " loss scale: 1.0 |"
+        + (f" grad norm: {grad_norm} |" if grad_norm is not None else "")
+        + f" number of skipped iterations: {skipped:3d} | number of nan iterations: {nans:3d} |"
     )
 
 

@@ -64,6 +64,11 @@ def test_a_message_broken_over_lines_still_tells_the_length_of_the_hang() -> Non
     assert [(e.dur, e.unknown_fields["seq"]) for e in events] == [(600.025, 812)]
 
 
+def test_a_hang_longer_than_any_is_a_failure_of_unknown_length() -> None:
+    (failure,) = read(ADAPTER, watchdog(5, ran_ms=10**30), year=2030)[0]
+    assert (failure.category, failure.dur, failure.t) == ("collective_timeout", None, AT_S)
+
+
 ELASTIC = """\
 INFO:torch.distributed.elastic.agent.server.api:[x] Worker group FAILED. 2/3 attempts left; will restart worker group
 INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete for workers. Result:

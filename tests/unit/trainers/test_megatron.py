@@ -8,8 +8,9 @@ from datetime import timedelta, timezone
 import pytest
 from adapter_runs import assert_silent_on_nothing, assert_survives_damage, of, read, steps
 from megatron_lines_made_up import BEGIN_S, EVALUATED, LOADED, SAVED, SAVING, SCHEDULED, mark, record
-from tachograph_agent.trainers import megatron
+from tachograph_agent.trainers import megatron_reader
 from tachograph_agent.trainers.megatron import Megatron
+from tachograph_agent.trainers.megatron_columns import Columns
 
 ADAPTER = Megatron()
 
@@ -175,6 +176,13 @@ def test_a_cut_last_record_is_counted_and_costs_nothing_else(length: int) -> Non
     assert context.skips[0].line_number == 3
 
 
+def test_a_number_or_a_duration_beyond_belief_is_skipped_and_the_rest_read() -> None:
+    lines = [record(1), record(2), record(10**17), record(3), record(4, ms=1e15), record(5)]
+    events, context = read(ADAPTER, log(*lines))
+    assert [s.step for s in steps(events)] == [1, 2, 3, 5]
+    assert context.skipped_lines == 2
+
+
 def test_prefixes_and_colours_are_taken_off() -> None:
     colour = "\x1b[32m{}\x1b[0m"
     for dress in ("[default7]:{}", "[rank15]: {}", " 7: {}", "worker-2 | {}", colour, "[rank15]:" + colour):
@@ -184,12 +192,17 @@ def test_prefixes_and_colours_are_taken_off() -> None:
         )
 
 
-def test_the_fast_path_says_what_the_slow_path_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [record(i, 2.0 * i, ms=2000.0 + i, loss=f"{2 + 1 / i:.6E}", grad_norm=f"{i / 7:.3f}") for i in range(1, 60)]
+@pytest.mark.parametrize("has_norm", [True, False])
+def test_the_fast_path_says_what_the_slow_path_says(monkeypatch: pytest.MonkeyPatch, has_norm: bool) -> None:
+    norm = "{:.3f}" if has_norm else None
+    lines = [
+        record(i, 2.0 * i, ms=2000.0 + i, loss=f"{2 + 1 / i:.6E}", grad_norm=norm and norm.format(i / 7))
+        for i in range(1, 60)
+    ]
     lines[40:40] = [SAVING.format(40), SAVED.format(40)]
     lines.insert(20, record(20, 40.0, loss=None, nans=1))
     fast, _ = read(ADAPTER, log(*lines))
-    monkeypatch.setattr(megatron, "_columns", lambda line, *, has_times: megatron._Columns())
+    monkeypatch.setattr(megatron_reader, "columns_of", lambda line, *, has_times: Columns())
     slow, _ = read(ADAPTER, log(*lines))
     for one, other in zip(fast, slow, strict=True):
         assert (one.kind, one.t) == (other.kind, other.t)

@@ -57,6 +57,17 @@ def test_a_save_that_a_crash_cut_off_is_never_closed() -> None:
     assert of(events, "checkpoint.saved") == []
 
 
+def test_a_save_whose_length_nobody_knows_has_none_and_is_not_left_open() -> None:
+    events = told(record(1, 2.0), record(2, 4.0), SAVING.format(2), SAVED.format(2))
+    assert of(events, "checkpoint.start") == []
+    assert [(e.step, e.t - BEGIN_S) for e in of(events, "checkpoint.saved")] == [(2, 4.0)]
+
+
+def test_a_start_that_does_not_say_what_it_resumed_is_noted() -> None:
+    _, context = read(ADAPTER, "\n".join([record(8, 2.0), record(9, 4.0), record(8, 62.0), record(9, 64.0)]))
+    assert any("first record shows how far back" in note for note in context.notes)
+
+
 def test_a_timer_tells_how_long_a_save_took_where_no_clock_does() -> None:
     timer = "    save-checkpoint ................................: (5000.00, 5100.00)"
     lines = [
