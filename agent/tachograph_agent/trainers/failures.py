@@ -16,7 +16,7 @@ from tachograph_agent.events import AnyEvent, AttemptEnd, AttemptStart, Failure
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.kernel import KernelWatch
 from tachograph_agent.trainers.signs import Sign, exited, recognise, suspicious
-from tachograph_agent.trainers.text import Clock, split_prefix
+from tachograph_agent.trainers.text import Clock, split_prefix, tagged
 
 NEW_INCIDENT_SECONDS: Final = 1800.0
 """Without a step or a restart between, lines further apart than this tell of two failures."""
@@ -294,6 +294,13 @@ class FailureWatch:
 _NOTHING: Final[list[AnyEvent]] = []
 
 
+def _pieces(line: str) -> list[str]:
+    """The line, or the messages that ranks sharing an MPI pipe glued into it."""
+    if "]<std" not in line:
+        return [line]
+    return [f"[rank{rank}]:{message}" for rank, message in tagged(line)] or [line]
+
+
 def _after(t: float | None, other: float | None) -> bool:
     return t is None or other is None or t >= other
 
@@ -326,11 +333,12 @@ class FailureLines:
         for number, line in enumerate(lines, start=1):
             if line:
                 last, last_number = line, number
-            told = clock.find(line)
-            if told is not None:
-                t = told
-                yield from watch.time_known(t)
-            yield from watch.feed(line, t)
+            for piece in _pieces(line):
+                told = clock.find(piece)
+                if told is not None:
+                    t = told
+                    yield from watch.time_known(t)
+                yield from watch.feed(piece, t)
         if "ProcessGroupNCCL" in last and not last.rstrip().endswith((".", "]", ")")):
             context.skip(last_number, "the last line is cut")
         yield from watch.close()

@@ -57,6 +57,12 @@ def test_lines_without_any_time_give_a_failure_at_an_unknown_time() -> None:
     assert any("no time" in note for note in context.notes)
 
 
+def test_messages_glued_in_an_mpi_pipe_are_told_apart() -> None:
+    one, other = (watchdog(rank, stamp="E201 10:42:12.500000000 ").partition("]:")[2] for rank in (5, 6))
+    events, _ = read(ADAPTER, f"[1,4]<stdout>:[[1,5]<stderr>:{one}[1,6]<stderr>:{other}", year=2030)
+    assert [e.unknown_fields["ranks"] for e in events] == [[5, 6]]
+
+
 def test_a_message_broken_over_lines_still_tells_the_length_of_the_hang() -> None:
     whole = watchdog(5)
     at = whole.index(" ran for")
