@@ -44,7 +44,7 @@ class Answer:
         return [float("nan") if us is None else us / 1e6 for us in values]
 
     @property
-    def four(self) -> tuple[float, ...]:
+    def four(self) -> Any:
         """Kept, checkpoint, lost, restart in seconds."""
         kept, checkpoint, lost, restart = (self.accounts_us[a] / 1e6 for a in ACCOUNTS)
         return kept, checkpoint, lost, restart
@@ -125,7 +125,7 @@ def ledger_answers(
 
 def answers_of(ledger: Any, now_us: int | None = None) -> dict[str, Answer]:
     """What a ledger says as it now stands."""
-    return {name: _from_ledger(ledger, name, now_us) for name in ledger.runs()}
+    return {name: _from_ledger(ledger, name, now_us) for name in ledger.runs(now_us)}
 
 
 def _from_ledger(ledger: Any, run: str, now_us: int | None) -> Answer:
@@ -165,7 +165,7 @@ def _from_ledger(ledger: Any, run: str, now_us: int | None) -> Answer:
     )
 
 
-def differences(a: dict[str, Answer], b: dict[str, Answer]) -> list[str]:
+def differences(a: dict[str, Answer], b: dict[str, Answer], leave_out: Sequence[str] = ()) -> list[str]:
     """Each field in which two answers differ, most telling first; empty if none."""
     if sorted(a) != sorted(b):
         return [f"runs: {sorted(a)} and {sorted(b)}"]
@@ -173,6 +173,6 @@ def differences(a: dict[str, Answer], b: dict[str, Answer]) -> list[str]:
     for name in sorted(a):
         for fieldname in Answer.__dataclass_fields__:
             left, right = getattr(a[name], fieldname), getattr(b[name], fieldname)
-            if left != right:
+            if left != right and fieldname not in leave_out:
                 found.append(f"{name}.{fieldname}: {left} and {right}")
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tachograph_agent.events import (
+    TRAINING_PHASES,
     AllocationEnd,
     AllocationStart,
     AnyEvent,
@@ -17,7 +18,6 @@ from tachograph_agent.events import (
     CheckpointStart,
     Failure,
     Phase,
-    PhaseStart,
     Rollback,
     RunEnd,
     RunStart,
@@ -109,8 +109,21 @@ def segments(
     outside: list[AnyEvent] = []
     current: Span | None = None
     starts: dict[tuple[object, ...], int] = {}
+    leads: dict[str | None, int] = {}
+    for event in events:
+        if isinstance(event, Step):
+            name = attempt_name(event)
+            leads[name] = min(rank_of(event), leads.get(name, rank_of(event)))
+    furthest: dict[str | None, int] = {}
     for event in events:
         begin = _begin_of_work(event, starts)
+        if isinstance(event, Step):
+            # what another rank than the lead reports is for the detectors, unless it goes on where the lead is silent
+            name = attempt_name(event)
+            if rank_of(event) != leads[name] and event.step <= furthest.get(name, -1):
+                begin = None
+            else:
+                furthest[name] = event.step
         if current is None:
             ended = spans[-1].end if spans else None
             opens = isinstance(event, RunStart) or (begin is not None and (ended is None or begin > ended + GRACE_US))
@@ -122,8 +135,6 @@ def segments(
             current = Span(start=at_us(event), floor=ended or 0)
             spans.append(current)
         current.events.append(event)
-        if begin is not None:
-            current.start = max(current.floor, min(current.start, begin))
         if isinstance(event, RunEnd):
             current.end, current.status, current.closed = at_us(event), event.status, True
             current = None
@@ -185,6 +196,8 @@ def attempts_of(span: Span) -> list[Attempt]:
     for attempt in attempts:
         attempt.begin = begin_of(attempt)
     attempts.sort(key=lambda a: (a.begin, a.name))
+    told = [at_us(e) for e in span.events if isinstance(e, RunStart)]
+    span.start = min([*told, *[a.begin for a in attempts]], default=span.start)
     for event in unnamed:
         running = [a for a in attempts if a.begin < at_us(event)]
         if running:
@@ -199,6 +212,11 @@ def lead_of(events: list[AnyEvent]) -> int | None:
     return min((rank_of(e) for e in events if isinstance(e, Step)), default=None)
 
 
+def is_own(event: AnyEvent, lead: int | None) -> bool:
+    """Whether an event is the lead's own, or of no rank, or no rank is known to lead."""
+    return rank_of(event) in (-1, lead) or lead in (-1, None)
+
+
 def incarnations(name: str, span: Span, events: list[AnyEvent]) -> list[Attempt]:
     """Rule 2: a new one opens at an attempt.start once the lead has stepped, and where its step does not rise."""
     found: list[Attempt] = []
@@ -210,7 +228,7 @@ def incarnations(name: str, span: Span, events: list[AnyEvent]) -> list[Attempt]
         rolled_back = False
         cut: tuple[int, int | None] | None = None
         for i, event in enumerate(rest):
-            mine = rank_of(event) in (-1, lead)
+            mine = is_own(event, lead)
             if isinstance(event, AttemptStart) and mine and last is not None:
                 cut = i, None
                 break
@@ -222,6 +240,8 @@ def incarnations(name: str, span: Span, events: list[AnyEvent]) -> list[Attempt]
                     break
                 last, rolled_back = event.step, False
         if cut is None:
+            cut = where_a_higher_rank_goes_back(rest)
+        if cut is None:
             found.append(Attempt(name, span, rest, opened_at, lead=lead))
             break
         i, boundary = cut
@@ -231,27 +251,65 @@ def incarnations(name: str, span: Span, events: list[AnyEvent]) -> list[Attempt]
             moved = [e for e in head if at_us(e) > boundary and not (isinstance(e, Step) and rank_of(e) == lead)]
             head = [e for e in head if e not in moved]
             tail = moved + tail
+        # a save belongs to where it started
+        starts = {(rank_of(e), e.step) for e in head if isinstance(e, CheckpointStart)}
+        starts -= {(rank_of(e), e.step) for e in head if isinstance(e, (CheckpointSaved, CheckpointFailed))}
+        for event in list(tail):
+            if isinstance(event, (CheckpointStart, CheckpointSaved, CheckpointFailed)):
+                key = rank_of(event), event.step
+                if key in starts and not isinstance(event, CheckpointStart):
+                    head.append(event)
+                    tail.remove(event)
+                starts.discard(key)
         found.append(Attempt(name, span, head, opened_at, lead=lead))
         opened_at, rest = boundary, tail
     return found
+
+
+def where_a_higher_rank_goes_back(events: list[AnyEvent]) -> tuple[int, int] | None:
+    """Rule 2: a higher rank that continued where the lead fell silent leads, so that its going back counts."""
+    steps = [e for e in events if isinstance(e, Step)]
+    chain = chain_of(steps)
+    if not chain or rank_of(chain[-1]) == lead_of(events):
+        return None
+    rank = rank_of(chain[-1])
+    joined = next(r for r in chain if rank_of(r) == rank)
+    before: Step | None = None
+    for i, event in enumerate(events):
+        if isinstance(event, Rollback) and is_own(event, rank):
+            before = None
+        if not isinstance(event, Step) or rank_of(event) != rank or at_us(event) < at_us(joined):
+            continue
+        if before is not None and event.step <= before.step:
+            return i, at_us(event) - one_us(event)
+        before = event
+    return None
 
 
 def begin_of(attempt: Attempt) -> int:
     """Rule 2: with the earliest of its attempt.start, steps' and saves' beginnings (or where a step went back)."""
     if attempt.opened_at is not None:
         return attempt.opened_at
-    begins = [begun_us(e) for e in attempt.events if isinstance(e, OPENING)]
+    begins = [at_us(e) for e in attempt.events if isinstance(e, AttemptStart)]
+    saves = [e for e in attempt.events if isinstance(e, (CheckpointStart, CheckpointSaved))]
+    lowest = {step: min(rank_of(e) for e in saves if e.step == step) for step in {e.step for e in saves}}
+    begins += [begun_us(e) for e in saves if rank_of(e) == lowest[e.step]]
+    begins += [begun_us(record) for record in records_of(attempt)]
     if not begins:
         begins = [at_us(e) for e in attempt.events if isinstance(e, Rollback)]
-    return max(attempt.span.start, min(begins))
+    return max(attempt.span.floor, min(begins))
 
 
 def records_of(attempt: Attempt) -> list[Step]:
     """Rule 2: the lead's own records; where it falls silent, those of a higher rank that goes on."""
+    return chain_of([e for e in attempt.events if isinstance(e, Step)])
+
+
+def chain_of(steps: list[Step]) -> list[Step]:
+    """Rule 2: of all ranks' records those that tell the attempt's story, in order."""
     by_rank: dict[int, list[Step]] = {}
-    for event in attempt.events:
-        if isinstance(event, Step):
-            by_rank.setdefault(rank_of(event), []).append(event)
+    for event in steps:
+        by_rank.setdefault(rank_of(event), []).append(event)
     if not by_rank:
         return []
     rank = min(by_rank)
@@ -286,12 +344,11 @@ def ender_of(attempt: Attempt) -> AnyEvent | None:
 def end_of(attempt: Attempt, following: Attempt | None) -> int:
     """Rule 2: when it ends; never before its last step and last save, never in the next attempt."""
     work = [at_us(r) for r in attempt.records] + [s.begin if s.end is None else s.end for s in attempt.saves]
+    work += [at_us(r) for r in attempt.rollbacks]  # the time up to a rollback is its own
     if attempt.ender is not None:
         end = max([at_us(attempt.ender), *work])
     elif following is not None:
-        phases = [
-            at_us(e) for e in attempt.events if isinstance(e, (Phase, PhaseStart)) and e.name in ("eval", "data_wait")
-        ]
+        phases = [at_us(e) for e in attempt.events if isinstance(e, Phase) and e.name in TRAINING_PHASES]
         end = max([attempt.begin, *work, *phases])
     else:
         end = attempt.span.end

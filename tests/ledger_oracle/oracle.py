@@ -35,6 +35,7 @@ from ledger_oracle.attempts import (
     end_of,
     ender_of,
     how_it_ended,
+    is_own,
     records_of,
     segments,
 )
@@ -182,9 +183,11 @@ def runs_of(name: str, events: list[AnyEvent], now_us: int | None, abandoned_aft
         span.attempts = attempts_of(span)
         prepare(span)
     everything = [a for s in spans for a in s.attempts]
-    for i, attempt in enumerate(everything):
-        attempt.resume = resumed_from(attempt, everything[: i + 1])
-        done = [r.step for r in attempt.records[-1:]] + [s.step for s in attempt.saves]
+    for attempt in everything:
+        attempt.resume = resumed_from(attempt)
+        part = len(attempt.rollbacks)
+        done = [r.step for r in attempt.records if attempt.part_at(at_us(r)) == part]
+        done += [s.step for s in attempt.saves if s.part == part]
         attempt.last_step = max(done, default=None)
     land(everything, events)
     runs: list[Run] = []
@@ -207,9 +210,9 @@ def runs_of(name: str, events: list[AnyEvent], now_us: int | None, abandoned_aft
 def prepare(span: Span) -> None:
     """Rule 2: records, saves and ends of a segment's attempts."""
     following: list[Attempt | None] = [*span.attempts[1:], None]
-    for attempt, after in zip(span.attempts, following, strict=True):
+    for attempt, after in zip(span.attempts, following, strict=False):
         attempt.records = records_of(attempt)
-        attempt.rollbacks = [e for e in attempt.events if e.kind == "rollback" and rank_of(e) in (-1, attempt.lead)]  # type: ignore[misc]
+        attempt.rollbacks = [e for e in attempt.events if is_own(e, attempt.lead) and e.kind == "rollback"]  # type: ignore[misc]
         starts = [e for e in attempt.events if isinstance(e, AttemptStart)]
         starts.sort(key=lambda e: rank_of(e) not in (-1, attempt.lead))
         attempt.told = next((e.resume_step for e in starts if e.resume_step is not None), None)
@@ -247,28 +250,22 @@ def need_us(records: list[Step], i: int, steps: int) -> int:
     return (dur_us(record) or 0) + max(0, steps - record.count) * pace
 
 
-def resume_point(attempt: Attempt, i: int, told: int | None, begin: int, earlier: list[Attempt]) -> int:
+def resume_point(attempt: Attempt, i: int, told: int | None, begin: int) -> int:
     """Rule 3: the step after which the first record (number ``i``) of an attempt, or after a rollback, works on."""
     record = attempt.records[i]
     if told is not None:
-        candidate: int | None = told
-    else:
-        before = [s for a in earlier for s in a.saves if s.begin < at_us(record) and s.step < record.step]
-        before.sort(key=lambda s: s.begin)
-        candidate = before[-1].step if before else None
-    if candidate is None or candidate >= record.step:
-        return max(0, record.step - record.count)
-    fits = need_us(attempt.records, i, record.step - candidate) <= at_us(record) - begin
-    if fits:
-        return candidate
-    return max(0, record.step - record.count)
+        fits = need_us(attempt.records, i, record.step - told) <= at_us(record) - begin
+        return told if told < record.step and fits else max(0, record.step - record.count)
+    before = [s for s in attempt.saves if s.begin < at_us(record) and s.step < record.step]
+    before.sort(key=lambda s: s.begin)
+    return before[-1].step if before else max(0, record.step - record.count)
 
 
-def resumed_from(attempt: Attempt, up_to: list[Attempt]) -> int | None:
+def resumed_from(attempt: Attempt) -> int | None:
     """Rule 3: what the attempt's first record says about where it resumed; None if it never stepped."""
     if not attempt.records:
         return None
-    return resume_point(attempt, 0, attempt.told, attempt.begin, up_to)
+    return resume_point(attempt, 0, attempt.told, attempt.begin)
 
 
 def phases_of(attempt: Attempt, names: tuple[str, ...]) -> Stretches:
@@ -307,19 +304,20 @@ class AttemptBooker:
         self.others = phases_of(a, ("detect", "replace", "reload", "warmup", "compile"))
 
     def claim(self, stretches: Stretches, account: str, sub: str, cause: str | None = None, **more: int) -> None:
-        """Claim time for an account."""
-        for start, end in stretches:
+        """Claim time of the attempt for an account."""
+        for start, end in within(stretches, self.attempt.begin, self.attempt.end):
             self.run.claims.append(Claim(start, end, account, sub, self.attempt.index, cause, **more))  # type: ignore[arg-type]
 
     def work(self, start: int, end: int) -> Stretches:
-        """The time between, less saves, inside the attempt."""
-        return subtract(within([(start, end)], self.attempt.begin, self.attempt.end), self.standing)
+        """The time between, less saves, not before the attempt began; what reaches into the next is cut off later."""
+        return subtract(within([(start, end)], self.attempt.begin, max(start, end)), self.standing)
 
     def book(self) -> None:
         """All of the attempt's time that is not plain restart."""
         a = self.attempt
         for save in a.saves:
-            aborted = save.ended_by == "failed" or (save.ended_by == "attempt" and a.how != "running")
+            aborted = save.ended_by == "failed" or (save.failed and save.saved_at is None)
+            aborted = aborted or (save.ended_by == "attempt" and a.how != "running")
             stretch = within([(save.begin, save.end or save.begin)], a.begin, a.end)
             self.claim(stretch, "checkpoint", "aborted" if aborted else "save")
         edges = [a.begin, *[at_us(r) for r in a.rollbacks], a.end]
@@ -358,7 +356,7 @@ class AttemptBooker:
             if known is None:
                 i = next(n for n, r in enumerate(a.records) if r is record)
                 if part:
-                    known = resume_point(a, i, told, begin, [])
+                    known = resume_point(a, i, told, begin)
                     self.run.resumes[-1].r = known
                 else:
                     known = a.resume or 0
@@ -527,7 +525,9 @@ def book_pieces(run: Run) -> None:
     for piece in run.pieces:
         index = piece.place[0]
         evals, waits = phases[index]
-        for share, cause, risky in cut_piece(run, piece, covered):
+        a = run.attempts[index]
+        for whole, cause, risky in cut_piece(run, piece, covered):
+            share = within(whole, a.begin, a.end)
             if cause is not None:
                 run.claims += [Claim(s, e, "lost", "rollback", index, cause) for s, e in share]
                 continue
@@ -571,7 +571,9 @@ def claim_restart(run: Run, booked: Stretches) -> None:
             if after is not None:
                 up = max(told_at, min(edge, after.start_event_us() or edge))
             if a.how == "planned":
-                claim(quiet, edge, "planned" if after is not None else "shutdown", a.index, 0)
+                if not work and before is None and after is None:
+                    claim(start, edge, "startup", a.index, 0)
+                claim(quiet, edge, "planned" if after is not None else "shutdown", a.index, -1)
             elif a.how == "failure":
                 if not work and before is None:
                     claim(start, told_at, "startup", a.index, 0)
@@ -585,6 +587,8 @@ def claim_restart(run: Run, booked: Stretches) -> None:
             else:
                 claim(quiet, edge, "shutdown" if work else "startup", a.index, 0)
             for rollback in a.rollbacks:
+                ended = [e for _s, e in work if e <= at_us(rollback)]
+                claim(ended[-1] if ended else at_us(rollback), at_us(rollback), "detect", a.index, 1)
                 begins = [s for s, _e in work if s >= at_us(rollback)]
                 claim(at_us(rollback), begins[0] if begins else a.end, "reload", a.index, 1)
             for name in ("detect", "replace", "reload", "warmup", "compile"):
@@ -599,9 +603,7 @@ def claim_restart(run: Run, booked: Stretches) -> None:
 
 def way_back(before: Attempt | None) -> str:
     """Rule 5: what the time between attempt.start and the first step is called."""
-    if before is None:
-        return "startup"
-    return "planned" if before.how == "planned" else "reload"
+    return "startup" if before is None else "reload"
 
 
 def phases_of_span(span: Span, name: str) -> Stretches:
@@ -719,6 +721,8 @@ def gpu_microseconds(run: Run, painted: list[Claim]) -> dict[str, int] | None:
     allocations = [e for e in run.events if isinstance(e, (AllocationStart, AllocationEnd))]
     edges = sorted({at_us(e) for e in allocations} | {a.begin for a in run.attempts})
     total = dict.fromkeys([*ACCOUNTS, "idle", "held"], 0)
+    if not painted:
+        return None
     for c in painted:
         inner = [c.start, *[t for t in edges if c.start < t < c.end], c.end]
         for s, e in pairwise(inner):
@@ -735,9 +739,11 @@ def gpu_microseconds(run: Run, painted: list[Claim]) -> dict[str, int] | None:
 
 def world_at(run: Run, t: int, default: int | None) -> int | None:
     """Rule 10: the world of the attempt at ``t``: the one that began last, the first one before any."""
-    begun = [a for a in run.attempts if a.begin <= t] or run.attempts[:1]
-    known = begun[-1].world_size if begun else None
-    return default if known is None else known
+    begun = [a.world_size for a in run.attempts if a.begin <= t]
+    ahead = [a.world_size for a in run.attempts if a.begin > t]
+    if default is not None and begun and begun[-1] is None:
+        return default
+    return next((w for w in [*reversed(begun), *ahead] if w is not None), default)
 
 
 def held_at(allocations: Sequence[AnyEvent], t: int, world: int | None) -> int | None:
@@ -765,7 +771,7 @@ def steps_done(run: Run) -> int:
     """The last step that the run as it now stands has done."""
     done = 0
     for a in run.attempts:
-        for part in range(len(a.rollbacks) + 1):
+        for part in range(len(a.rollbacks) + 1 if a.records else 0):
             steps = [r.step for r in a.records if a.part_at(at_us(r)) == part]
             steps += [s.step for s in a.saves if s.part == part] if steps or done else []
             resumes = [r.r for r in run.resumes if r.place == (a.index, part)]

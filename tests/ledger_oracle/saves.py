@@ -21,9 +21,16 @@ LANDING_TIERS = ("storage", "peer")
 def saves_of(attempt: Attempt) -> list[Save]:
     """Rule 4: each save as the lowest rank that reports it tells it; one step can be saved again after a rollback."""
     groups: dict[tuple[int, int], list[AnyEvent]] = {}
+    started: dict[tuple[int, int], int] = {}
     for event in attempt.events:
         if isinstance(event, (CheckpointStart, CheckpointSaved, CheckpointFailed)):
-            groups.setdefault((attempt.part_at(at_us(event)), event.step), []).append(event)
+            # a save belongs to where its rank started it, also if a rollback came before its end
+            part = attempt.part_at(at_us(event))
+            if isinstance(event, CheckpointStart):
+                started[rank_of(event), event.step] = part
+            else:
+                part = started.get((rank_of(event), event.step), part)
+            groups.setdefault((part, event.step), []).append(event)
     saves: list[Save] = []
     for (part, step), events in groups.items():
         told = [e for e in events if isinstance(e, (CheckpointStart, CheckpointSaved))]
@@ -40,8 +47,9 @@ def _told_by_one_rank(attempt: Attempt, part: int, step: int, events: list[AnyEv
     for event in events:
         t = at_us(event)
         if isinstance(event, CheckpointStart):
-            opened = Save(attempt, part, step, t, None, event.mode, "open")
-            saves.append(opened)
+            if opened is None:  # a start told twice is one start
+                opened = Save(attempt, part, step, t, None, event.mode, "open")
+                saves.append(opened)
         elif isinstance(event, CheckpointSaved):
             if opened is None:
                 opened = Save(attempt, part, step, begun_us(event), None, event.mode, "open")
@@ -82,6 +90,10 @@ def close_open_saves(attempt: Attempt) -> None:
     for save in attempt.saves:
         if save.end is None:
             begin = next_record_begin(attempt, save.begin)
+            back = min((at_us(r) for r in attempt.rollbacks if at_us(r) >= save.begin), default=None)
+            if back is not None and (begin is None or back < begin):  # a rollback ends what it came upon
+                save.end, save.ended_by = back, "failed"
+                continue
             save.end = attempt.end if begin is None else begin
             save.ended_by = "attempt" if begin is None else "step"
 

@@ -140,6 +140,11 @@ def test_first_record_without_dur_owns_nothing(read: Read) -> None:
     assert answer.stretches("kept") == [(20, 22)]
 
 
+def test_first_record_without_dur_that_is_the_only_one_owns_nothing(read: Read) -> None:
+    assert read(begun().step(20, 1, dur=None).end(20, "failed")).four == (0, 0, 0, 20)
+    assert read(begun().step(20, 1, dur=None), now=25).four == (5, 0, 0, 20)  # what runs since is in flight
+
+
 def test_time_between_a_step_and_the_save_that_proves_it_belongs_to_that_step(read: Read) -> None:
     # 20..26 belongs to step 5; the next attempt resumes from 4: step 5 is lost with it
     log = begun().steps(10, 1, 5).save(5, 26, 30).failure(30)
@@ -329,6 +334,14 @@ def test_save_that_was_persisted_locally_and_then_to_storage_landed(read: Read) 
 def test_save_that_any_rank_reported_failed_has_not_landed(read: Read, mode: str) -> None:
     persisted: tuple[str, float, dict[str, Any]] = ("checkpoint.persisted", 25, {})
     assert at_risk_after(read, persisted, ("checkpoint.failed", 24, {"rank": 3}), mode=mode) == 20
+
+
+def test_save_that_has_not_landed_covers_nothing_of_a_first_record_after_it(read: Read) -> None:
+    # only the records of the save and of step 10 arrived: 2 + 9 * 2 s of steps lie around the save's 2 s
+    log = begun().save(5, 22, 24, mode="async").step(36, 10).step(38, 11)
+    assert read(log, now=38).s("kept", "at_risk") == [22, 22]
+    # landed, it covers steps 1 to 5: half of what the first record owns
+    assert read(log.persisted(38, 5), now=38).s("kept", "at_risk") == [22, 12]
 
 
 def test_failed_save_that_was_tried_again_has_landed(read: Read) -> None:
