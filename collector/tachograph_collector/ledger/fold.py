@@ -38,6 +38,8 @@ class Fold:
         closed_us: int | None,
         num_set_aside: int,
         opens_between: Callable[[int, int], bool],
+        plain: dict[int, tuple[int, int]],
+        num_dropped: int,
     ) -> None:
         self.steps = steps
         self.legs = legs
@@ -47,6 +49,8 @@ class Fold:
         self.closed_us = closed_us
         self.num_set_aside = num_set_aside
         self._opens_between = opens_between
+        self._plain = plain
+        self._num_dropped = num_dropped
         self._forced = False
 
     def run(self, first: int, last: int, others: list[Other], *, final: bool) -> None:
@@ -87,8 +91,14 @@ class Fold:
         growing = leg.grow_start >= 0 and leg.grow_end == mark
         first = at
         before, after = mark, done
+        skipped = self._skip_plain(at, last, mark, done, quiet_us)
+        if skipped is not None:
+            at, reach = skipped
+            before, after = self.steps[at - 2][0], self.steps[at - 2][1]
+            mark, done, dur, count = self.steps[at - 1]
+            alive = max(alive, reach)
         # A million steps go through here: comparisons that another implies are left out, and no function is called.
-        for t, step, d, c in self.steps[at:last]:
+        for t, step, d, c in self.steps[at:last] if skipped is None else ():
             new = step - done
             if t > quiet_us or d < 0 or new <= 0 or t <= mark:
                 break
@@ -118,6 +128,19 @@ class Fold:
         leg.one_dur, leg.one_count = dur, count
         self._open_unit(leg, ((before, mark),), after, done, (dur, count), may_stall=True)
         return at
+
+    def _skip_plain(self, at: int, last: int, mark: int, done: int, quiet_us: int) -> tuple[int, int] | None:
+        """Past records that are known to hold nothing to look at; gives where they end, and up to when they lived."""
+        run = self._plain.get(at + self._num_dropped)
+        if run is None:
+            return None
+        end = run[0] - self._num_dropped
+        if end > last or self.steps[end - 1][0] > quiet_us:
+            return None
+        t, step, dur, _ = self.steps[at]
+        if step != done + 1 or t <= mark or t - mark - dur > STALL_FLOOR_US:
+            return None
+        return end, run[1]
 
     # -- units: what one record owns ---------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from tachograph_collector.ledger.legs import StepRow
 from tachograph_collector.ledger.outline import EndEvent, Generation, generations_of, outings_of, place_ends, spans_of
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
+from tachograph_collector.ledger.stretch import plain_until
 from tachograph_collector.ledger.track import Track
 
 ABANDONED_US: Final = 6 * 3600 * 1_000_000
@@ -76,7 +77,8 @@ class RunLedger:
         self._generations: list[GenerationBooks] = []
         self._settled_for: int | None = None
         self._stale = True
-        self._hot: tuple[Track, object, object] | None = None
+        self._hot: tuple[Track, int | str | None, int | None] | None = None
+        """Whose records are likely next: the track, and what they call attempt and rank."""
 
     # -- arrivals ----------------------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class RunLedger:
         if self._hot is None:
             return False
         track, attempt, rank = self._hot
-        if not track.steps or track.is_unsorted:
+        if not track.steps or track.is_unsorted or track.lead != (-1 if rank is None else rank):
             return False
         times = [step.t for step in steps]
         last = track.steps[-1][0]
@@ -132,10 +134,12 @@ class RunLedger:
             self._heard.update(microseconds(t) // MINUTE_US for t in times)
         island.high_us = max(island.high_us, last_us)
         self.latest_us = max(self.latest_us, last_us)
-        times_us = map(round, [t * 1e6 for t in times])
-        durations_us = map(round, [-1.0 if (dur := step.dur) is None else dur * 1e6 for step in steps])
+        times_us = list(map(round, [t * 1e6 for t in times]))
+        durations_us = list(map(round, [-1.0 if (dur := step.dur) is None else dur * 1e6 for step in steps]))
         numbers = [step.step for step in steps]
-        track.append_steps(list(zip(times_us, numbers, durations_us, [step.count for step in steps], strict=True)))
+        counts = [step.count for step in steps]
+        alive_us = plain_until(times_us, numbers, durations_us, counts)
+        track.append_steps(list(zip(times_us, numbers, durations_us, counts, strict=True)), alive_us)
         return True
 
     def _take(self, event: AnyEvent) -> None:
@@ -147,7 +151,7 @@ class RunLedger:
                 track = self._track(event.attempt)
                 rank = -1 if event.rank is None else event.rank
                 track.add_step(_row(event), rank)
-                if track.lead == rank and (self._hot is None or self._hot[:2] != (track, event.attempt)):
+                if track.lead == rank and self._hot != (track, event.attempt, event.rank):
                     self._hot = (track, event.attempt, event.rank)
             case CheckpointStart() | CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
                 self._track(event.attempt).add_save(event)
@@ -164,7 +168,9 @@ class RunLedger:
                 if self._insert(self._boundaries, event):
                     fence: Other = (t_us, 6 if isinstance(event, RunEnd) else 7, event)
                     insort(self._fences, fence, key=lambda other: (other[0], other[1]))
-                    self._touch(t_us)
+                    # A start inside a segment changes nothing: only one after an end can.
+                    if isinstance(event, RunEnd) or any(other[1] == 6 and other[0] <= t_us for other in self._fences):
+                        self._touch(t_us)
             case Phase() | PhaseStart():
                 changed_us = self._phases.add(event)
                 if changed_us is not None:

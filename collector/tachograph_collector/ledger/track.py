@@ -51,6 +51,8 @@ class Track:
         self.lead: int | None = None
         self.steps: list[StepRow] = []
         self.num_dropped = 0
+        self.plain: dict[int, tuple[int, int]] = {}
+        """Records with nothing to look at: from which on, counted since the first -> up to which, and ``alive_us``."""
         self.ahead: dict[int, list[StepRow]] = {}
         self.continued: list[StepRow] = []
         self.starts: list[Other] = []
@@ -87,8 +89,11 @@ class Track:
         else:
             self._add_ahead(row, rank)
 
-    def append_steps(self, rows: list[StepRow]) -> None:
-        """Take records of the lead that are known to follow all others in order."""
+    def append_steps(self, rows: list[StepRow], alive_us: int | None) -> None:
+        """Take records of the lead that are known to follow all others in order; ``alive_us`` as ``plain_until``."""
+        if alive_us is not None:
+            start = len(self.steps) + self.num_dropped
+            self.plain[start] = (start + len(rows), alive_us)
         self.steps.extend(rows)
         self._stale = True
         if self.ahead:
@@ -146,6 +151,7 @@ class Track:
         old_lead, moved = self.lead, self.steps
         assert old_lead is not None
         self.lead, self.steps, self.num_dropped, self._unsorted = rank, [], 0, False
+        self.plain.clear()
         self.ahead.pop(rank, None)
         self._add_lead_step(row)
         for earlier in moved:
@@ -224,7 +230,7 @@ class Track:
         """Fold for good all but the newest records."""
         self._sort()
         anchor = self.anchors[-1]
-        last = len(self.steps) - KEEP_STEPS
+        last = self._boundary(len(self.steps) - KEEP_STEPS)
         # Records that end together are folded together: what else happened at that time comes after all of them.
         while 0 < last < len(self.steps) and self.steps[last - 1][0] == self.steps[last][0]:
             last += 1
@@ -248,6 +254,13 @@ class Track:
             )
         )
         self._thin()
+
+    def _boundary(self, last: int) -> int:
+        """``last``, or the start of the plain records that it lies in, which are folded at one stroke."""
+        for start, (end, _) in reversed(self.plain.items()):
+            if start - self.num_dropped < last:
+                return start - self.num_dropped if end - self.num_dropped > last else last
+        return last
 
     def settle(self) -> None:
         """Bring ``legs`` and ``pieces`` up to everything that has arrived."""
@@ -281,6 +294,8 @@ class Track:
             anchor.closed_us,
             anchor.num_set_aside,
             self._opens_between,
+            self.plain,
+            self.num_dropped,
         )
 
     def _opens_between(self, after_us: int, before_us: int) -> bool:
@@ -327,6 +342,7 @@ class Track:
         """Bring the held records into order; of two that share time and step the first in canonical order stays."""
         if not self._unsorted:
             return
+        self.plain.clear()
         self.steps.sort(key=_step_key)
         kept: list[StepRow] = []
         for row in self.steps:
@@ -355,6 +371,7 @@ class Track:
         if floor > self.num_dropped:
             del self.steps[: floor - self.num_dropped]
             self.num_dropped = floor
+            self.plain = {start: run for start, run in self.plain.items() if start >= floor}
         if len(self.anchors) > 4096:
             self.anchors[1:-1024] = self.anchors[1:-1024:2]
 
