@@ -9,7 +9,8 @@ from typing import Any
 from tachograph_agent.events import AnyEvent
 
 from ledger_oracle.build import T0_US
-from ledger_oracle.oracle import ACCOUNTS, OracleBooks, books_of
+from ledger_oracle.oracle import books_of
+from ledger_oracle.story import ACCOUNTS, OracleBooks
 
 
 @dataclass
