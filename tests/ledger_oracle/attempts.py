@@ -44,6 +44,8 @@ class Span:
     floor: int = 0
     events: list[AnyEvent] = field(default_factory=list)
     late: list[AnyEvent] = field(default_factory=list)
+    before: list[AnyEvent] = field(default_factory=list)
+    """What came before the event that opened it: inside, if the segment turns out to have begun before."""
     attempts: list[Attempt] = field(default_factory=list)
 
 
@@ -107,6 +109,7 @@ def segments(
     """Rule 1: the segments with their events, and the events outside all of them."""
     spans: list[Span] = []
     outside: list[AnyEvent] = []
+    since: list[AnyEvent] = []
     current: Span | None = None
     starts: dict[tuple[object, ...], int] = {}
     leads: dict[str | None, int] = {}
@@ -129,10 +132,12 @@ def segments(
             opens = isinstance(event, RunStart) or (begin is not None and (ended is None or begin > ended + GRACE_US))
             if not opens:
                 outside.append(event)
+                since.append(event)
                 if spans and isinstance(event, (CheckpointSaved, CheckpointPersisted, CheckpointFailed)):
                     spans[-1].late.append(event)
                 continue
-            current = Span(start=at_us(event), floor=ended or 0)
+            current = Span(start=at_us(event), floor=ended or 0, before=since)
+            since = []
             spans.append(current)
         current.events.append(event)
         if isinstance(event, RunEnd):
@@ -198,6 +203,10 @@ def attempts_of(span: Span) -> list[Attempt]:
     attempts.sort(key=lambda a: (a.begin, a.name))
     told = [at_us(e) for e in span.events if isinstance(e, RunStart)]
     span.start = min([*told, *[a.begin for a in attempts]], default=span.start)
+    inside = [e for e in span.before if at_us(e) >= span.start > span.floor]
+    if inside:
+        span.before, span.events = [], inside + span.events
+        return attempts_of(span)
     for event in unnamed:
         running = [a for a in attempts if a.begin < at_us(event)]
         if running:

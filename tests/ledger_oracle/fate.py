@@ -42,7 +42,7 @@ def decide_resumes(run: Run) -> None:
     if status == "running":
         loses = over
     elif status == "completed":
-        loses = (newest is final and newest.how == "failure") or (newest is not final and final.told is None)
+        loses = newest is not final and final.told is None
     if loses and not run.unseen:
         cause = cause_of(newest)
         if newest.how in ("completed", "cancelled") and newest is final:

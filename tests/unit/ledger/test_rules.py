@@ -34,6 +34,18 @@ def test_run_begins_with_an_attempt_that_is_earlier_than_its_start(read: Read) -
     assert read(Log().up(3, resume=0).start(5).steps(10, 1, 10).end(30)).times == [(3, 30, "completed")]
 
 
+def test_failure_before_the_first_record_of_a_run_but_within_its_time_counts(read: Read) -> None:
+    # the step that ends at 30 began at 10; the failure at 20 was not survived
+    answer = read(Log(dur=20).steps(10, 1, 1).failure(20).end(40, "failed"))
+    assert answer.times == [(10, 40, "failed")]
+    assert answer.causes_us == {"gpu": 20_000_000}
+
+
+def test_rollback_opens_no_segment(read: Read) -> None:
+    log = simple().end(40, "cancelled").as_attempt(1).rollback(300, 5)
+    assert read(log).times == [(0, 40, "cancelled")]
+
+
 def test_run_begins_with_a_save_that_is_earlier_than_its_start(read: Read) -> None:
     # saved at 6, lasted 4 s
     log = Log().own("checkpoint.saved", 6, step=5, dur=4).start(8).steps(10, 6, 15).end(30)

@@ -161,6 +161,13 @@ def test_save_of_a_later_step_proves_steps_that_no_record_tells(read: Read) -> N
     assert answer.s("lost") == [0]
 
 
+def test_save_whose_start_was_lost_proves_steps_too(read: Read) -> None:
+    # saved at 30 without start or dur; steps 6..10 were done in 20..30, step 12 from there on; resume from 10
+    log = begun().steps(10, 1, 5).own("checkpoint.saved", 30, step=10).step(40, 12).failure(40)
+    log.as_attempt(1).up(45, resume=10).steps(50, 11, 12).end(54)
+    assert read(log).stretches("lost") == [(30, 40)]  # not two of seven steps of 20..40
+
+
 def test_record_after_a_save_that_proved_steps_covers_only_the_rest(read: Read) -> None:
     # save of step 10 at 30..34, then step 12 at 38; resume from 11: half of 34..38 is lost
     log = begun().steps(10, 1, 5).save(10, 30, 34).step(38, 12).failure(38)
