@@ -168,6 +168,11 @@ def test_save_whose_start_was_lost_proves_steps_too(read: Read) -> None:
     assert read(log).stretches("lost") == [(30, 40)]  # not two of seven steps of 20..40
 
 
+def test_save_whose_start_was_lost_covers_just_what_it_proved(read: Read) -> None:
+    log = begun().steps(10, 1, 5).own("checkpoint.saved", 30, step=10).step(40, 12)
+    assert read(log, now=40).s("kept", "at_risk") == [30, 10]
+
+
 def test_record_after_a_save_that_proved_steps_covers_only_the_rest(read: Read) -> None:
     # save of step 10 at 30..34, then step 12 at 38; resume from 11: half of 34..38 is lost
     log = begun().steps(10, 1, 5).save(10, 30, 34).step(38, 12).failure(38)
