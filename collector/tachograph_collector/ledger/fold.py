@@ -51,6 +51,7 @@ class Fold:
         self._opens_between = opens_between
         self._plain = plain
         self._num_dropped = num_dropped
+        self._run = (0, 0)
         self._forced = False
 
     def run(self, first: int, last: int, others: list[Other], *, final: bool) -> None:
@@ -79,6 +80,8 @@ class Fold:
                 at = self._plain_steps(leg, at, last, quiet_us)
                 if at >= last or steps[at][0] > until_us:
                     return at
+            # The first of plain records may need a look, after a save for instance; the rest of them don't.
+            self._run = self._plain.get(at + self._num_dropped, self._run)
             self._take_step(steps[at], at)
             at += 1
         return at
@@ -94,7 +97,8 @@ class Fold:
         skipped = self._skip_plain(at, last, mark, done, quiet_us)
         if skipped is not None:
             at, reach = skipped
-            before, after = self.steps[at - 2][0], self.steps[at - 2][1]
+            if at - 1 > first:
+                before, after = self.steps[at - 2][0], self.steps[at - 2][1]
             mark, done, dur, count = self.steps[at - 1]
             alive = max(alive, reach)
         # A million steps go through here: comparisons that another implies are left out, and no function is called.
@@ -131,11 +135,9 @@ class Fold:
 
     def _skip_plain(self, at: int, last: int, mark: int, done: int, quiet_us: int) -> tuple[int, int] | None:
         """Past records that are known to hold nothing to look at; gives where they end, and up to when they lived."""
-        run = self._plain.get(at + self._num_dropped)
-        if run is None:
-            return None
+        run = self._run = self._plain.get(at + self._num_dropped, self._run)
         end = run[0] - self._num_dropped
-        if end > last or self.steps[end - 1][0] > quiet_us:
+        if end <= at or end > last or self.steps[end - 1][0] > quiet_us:
             return None
         t, step, dur, _ = self.steps[at]
         if step != done + 1 or t <= mark or t - mark - dur > STALL_FLOOR_US:

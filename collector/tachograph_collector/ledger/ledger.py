@@ -32,11 +32,11 @@ class Ledger:
         """Take a batch of events."""
         if self._until_us is not None:
             events = [event for event in events if microseconds(event.t) <= self._until_us]
-        names = {event.run for event in events}
-        if len(names) == 1:
-            self._ledger(names.pop()).add(events)
+        runs = [event.run for event in events]
+        if runs and runs.count(runs[0]) == len(runs):
+            self._ledger(runs[0]).add(events)
             return
-        for name in sorted(names):
+        for name in sorted(set(runs)):
             self._ledger(name).add([event for event in events if event.run == name])
 
     def _ledger(self, name: str) -> RunLedger:

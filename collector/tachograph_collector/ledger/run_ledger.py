@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from operator import lt, sub
+from operator import sub
 from typing import Final
 
 from tachograph_agent.events import (
@@ -45,7 +45,6 @@ from tachograph_collector.ledger.stretch import plain_until
 from tachograph_collector.ledger.track import Track
 
 ABANDONED_US: Final = 6 * 3600 * 1_000_000
-MINUTE_S: Final = 60.0
 MINUTE_US: Final = 60_000_000
 
 
@@ -114,31 +113,32 @@ class RunLedger:
         track, attempt, rank = self._hot
         if not track.steps or track.is_unsorted or track.lead != (-1 if rank is None else rank):
             return False
-        times = [step.t for step in steps]
         last = track.steps[-1][0]
-        first_us, last_us = microseconds(times[0]), microseconds(times[-1])
+        times_us = [round(step.t * 1e6) for step in steps]
+        first_us, last_us = times_us[0], times_us[-1]
         island = self._islands.islands[-1]
+        apart_us = list(map(sub, times_us[1:], times_us))
         in_order = (
             last < first_us
             and last_us - last < DAY_US
             and island.low_us <= last <= island.high_us
-            and all(map(lt, times, times[1:]))
+            and min(apart_us, default=1) > 0
             and {step.attempt for step in steps} == {attempt}
             and {step.rank for step in steps} == {rank}
         )
         if not in_order:
             return False
-        if len(steps) > 1 and max(map(sub, times[1:], times)) < MINUTE_S:
+        if max(apart_us, default=0) < MINUTE_US:
             self._heard.update(range(first_us // MINUTE_US, last_us // MINUTE_US + 1))
         else:
-            self._heard.update(microseconds(t) // MINUTE_US for t in times)
+            self._heard.update(t_us // MINUTE_US for t_us in times_us)
         island.high_us = max(island.high_us, last_us)
         self.latest_us = max(self.latest_us, last_us)
-        times_us = list(map(round, [t * 1e6 for t in times]))
-        durations_us = list(map(round, [-1.0 if (dur := step.dur) is None else dur * 1e6 for step in steps]))
+        durations = [step.dur for step in steps]
+        durations_us = [-1 if dur is None else round(dur * 1e6) for dur in durations]
         numbers = [step.step for step in steps]
         counts = [step.count for step in steps]
-        alive_us = plain_until(times_us, numbers, durations_us, counts)
+        alive_us = plain_until(times_us, apart_us, numbers, durations_us, counts)
         track.append_steps(list(zip(times_us, numbers, durations_us, counts, strict=True)), alive_us)
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import lt, sub
+from operator import sub
 
 from tachograph_collector.ledger.legs import STALL_FLOOR_US, SURVIVAL_US, WORK, Piece
 from tachograph_collector.ledger.phases import PhaseBook
@@ -24,22 +24,26 @@ def stall_us(owned_us: int, eval_us: int, dur_us: int, steps: int, count: int) -
 
 
 def plain_until(
-    times_us: Sequence[int], numbers: Sequence[int], durations_us: Sequence[int], counts: Sequence[int]
+    times_us: Sequence[int],
+    apart_us: Sequence[int],
+    numbers: Sequence[int],
+    durations_us: Sequence[int],
+    counts: Sequence[int],
 ) -> int | None:
     """Whether records in order hold nothing to look at: one step each, none missing, all timed, none with a stall.
 
     If so, up to when they show their attempt to have survived (see ``Leg.alive_us``); None if they must be looked at
-    one by one. Whole columns are compared at once, since nearly all of a million records are of this kind.
+    one by one. ``apart_us`` is the time between neighbours. Whole columns are compared at once, since nearly all of a
+    million records are of this kind.
     """
-    last = len(times_us) - 1
+    num = len(times_us)
     plain = (
-        last > 0
-        and numbers[last] - numbers[0] == last
-        and counts.count(1) == last + 1
+        num > 1
+        and counts.count(1) == num
+        and numbers == list(range(numbers[0], numbers[0] + num))
         and min(durations_us) >= 0
         and max(durations_us) < SURVIVAL_US
-        and all(map(lt, numbers, numbers[1:]))
-        and max(map(sub, map(sub, times_us[1:], times_us), durations_us[1:])) <= STALL_FLOOR_US
+        and max(map(sub, apart_us, durations_us[1:])) <= STALL_FLOOR_US
     )
     return max(map(sub, times_us, durations_us)) - SURVIVAL_US if plain else None
 

@@ -359,9 +359,9 @@ class Track:
         if self._reader is None or len(self.steps) < 4 * KEEP_STEPS:
             return
         leg = self.legs[-1]
-        landed = max(
-            (save.step for save in self.saves[-256:] if save.landed and save.begin_us >= leg.begin_us), default=0
-        )
+        landed = next((save.step for save in reversed(self.saves) if save.landed), 0)
+        if not self.saves or self.saves[-1].begin_us < leg.begin_us:
+            landed = 0
         floor = 0
         for anchor in reversed(self.anchors):
             too_many = self.anchors[-1].num_steps - anchor.num_steps > HOLD_STEPS
