@@ -171,6 +171,9 @@ def test_save_whose_start_was_lost_proves_steps_too(read: Read) -> None:
 def test_save_whose_start_was_lost_covers_just_what_it_proved(read: Read) -> None:
     log = begun().steps(10, 1, 5).own("checkpoint.saved", 30, step=10).step(40, 12)
     assert read(log, now=40).s("kept", "at_risk") == [30, 10]
+    # the same right after the first record, which owns 10..24: step 8 is what 24..31 was, 9..12 are at risk
+    log = begun().step(24, 7).own("checkpoint.saved", 31, step=8).step(39, 12)
+    assert read(log, now=39).s("kept", "at_risk") == [29, 8]
 
 
 def test_record_after_a_save_that_proved_steps_covers_only_the_rest(read: Read) -> None:
