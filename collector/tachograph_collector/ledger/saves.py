@@ -68,6 +68,8 @@ class SaveLog(Struct):
     reports: list[_Report] = field(default_factory=list)
     others: list[_Report] = field(default_factory=list)
     """When higher ranks had saved, the earliest of them."""
+    known: list[Save] = field(default_factory=list)
+    """The saves as last told."""
 
     def add(self, event: SaveEvent) -> bool:
         """Take one report; False if it is known already."""
@@ -110,7 +112,11 @@ class SaveLog(Struct):
         return True
 
     def saves(self) -> list[Save]:
-        """The saves of this step, in time order."""
+        """The saves of this step, in time order, by all reports."""
+        self.known = self._saves()
+        return self.known
+
+    def _saves(self) -> list[Save]:
         blocking = [r for r in self.reports if r.what in _BLOCKING]
         failed = [r for r in self.reports if r.what == "failed"]
         lowest = min((r.rank for r in blocking or failed), default=-1)

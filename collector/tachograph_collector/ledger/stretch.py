@@ -37,15 +37,17 @@ def plain_until(
     million records are of this kind.
     """
     num = len(times_us)
-    plain = (
-        num > 1
-        and counts.count(1) == num
-        and numbers == list(range(numbers[0], numbers[0] + num))
-        and min(durations_us) >= 0
-        and max(durations_us) < SURVIVAL_US
-        and max(map(sub, apart_us, durations_us[1:])) <= STALL_FLOOR_US
-    )
-    return max(map(sub, times_us, durations_us)) - SURVIVAL_US if plain else None
+    if num < 2 or counts.count(1) < num or numbers != list(range(numbers[0], numbers[0] + num)):
+        return None
+    shortest_us = min(durations_us)
+    if shortest_us < 0 or max(durations_us) >= SURVIVAL_US:
+        return None
+    if max(apart_us) > STALL_FLOOR_US and max(map(sub, apart_us, durations_us[1:])) > STALL_FLOOR_US:
+        return None
+    last_begin_us = times_us[-1] - durations_us[-1]
+    if last_begin_us < times_us[-2] - shortest_us:
+        last_begin_us = max(map(sub, times_us, durations_us))
+    return last_begin_us - SURVIVAL_US
 
 
 def pieces_of(

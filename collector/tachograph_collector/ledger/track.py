@@ -182,14 +182,12 @@ class Track:
         log = self.save_logs.get(event.step)
         if log is None:
             log = self.save_logs[event.step] = SaveLog(event.step)
-        before = log.saves()
         if not log.add(event):
             return
-        after = log.saves()
-        timed = [(save.begin_us, save.end_us, save.outcome, save.failed) for save in before if save.timed]
-        if timed != [(save.begin_us, save.end_us, save.outcome, save.failed) for save in after if save.timed]:
-            changed = [save.begin_us for save in (*before, *after) if save.timed]
-            self.touch(min(changed))
+        before, after = log.known, log.saves()
+        timed = [(save.begin_us, save.end_us, save.outcome) for save in before if save.timed]
+        if timed != [(save.begin_us, save.end_us, save.outcome) for save in after if save.timed]:
+            self.touch(min(save.begin_us for save in (*before, *after) if save.timed))
         for save in before:
             place = bisect_left(self.saves, _save_key(save), key=_save_key)
             if place < len(self.saves) and _save_key(self.saves[place]) == _save_key(save):
