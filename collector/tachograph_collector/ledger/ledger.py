@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tachograph_agent.events import AnyEvent, microseconds
 
 from tachograph_collector.ledger.answer import GenerationBooks
-from tachograph_collector.ledger.books import Books, Details, Restated
+from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
 from tachograph_collector.ledger.run_ledger import ABANDONED_US, RunLedger
 from tachograph_collector.ledger.source import StepSource
 
@@ -48,6 +48,10 @@ class Ledger:
     def runs(self, now_us: int | None = None) -> list[str]:
         """The names of all runs that have any time of their own, in the order in which they were first heard of."""
         return [generation.booking.run for ledger in self._runs.values() for generation in ledger.settle(now_us)]
+
+    def spans(self, now_us: int | None = None) -> dict[str, list[RunSpan]]:
+        """The stretches of each name's time, before any minute of them is booked (so that they can be refused)."""
+        return {name: ledger.spans(now_us) for name, ledger in self._runs.items()}
 
     def _find(self, run: str, now_us: int | None) -> tuple[RunLedger, GenerationBooks]:
         base = run.rpartition("#")[0] or run

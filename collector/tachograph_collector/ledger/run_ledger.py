@@ -38,7 +38,15 @@ from tachograph_collector.ledger.clock import DAY_US, Islands
 from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import StepRow
-from tachograph_collector.ledger.outline import EndEvent, Generation, generations_of, outings_of, place_ends, spans_of
+from tachograph_collector.ledger.outline import (
+    EndEvent,
+    Generation,
+    Outing,
+    generations_of,
+    outings_of,
+    place_ends,
+    spans_of,
+)
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
 from tachograph_collector.ledger.stretch import plain_until
@@ -241,6 +249,21 @@ class RunLedger:
             return self._generations
         if not self._heard and self._islands.held_back:
             return self._settle_alone(now_us)
+        outings, spans, end_us = self._outline(now_us)
+        self.num_set_aside.clear()
+        unplaced = place_ends(outings, self._ends, spans)
+        self._count_set_aside(list(self._tracks.values()), unplaced)
+        generations = generations_of(self.run, spans, outings) if spans else []
+        self._book(generations, end_us)
+        self._stale, self._settled_for = False, now_us
+        return self._generations
+
+    def spans(self, now_us: int | None = None) -> list[RunSpan]:
+        """The stretches of the run's time, told without booking a minute of them."""
+        return self._outline(now_us)[1]
+
+    def _outline(self, now_us: int | None) -> tuple[list[Outing], list[RunSpan], int]:
+        """The attempts, the stretches of the run's time, and when the reading of them ends."""
         tracks = list(self._tracks.values())
         self._settle_tracks(tracks)
         outings = outings_of(tracks)
@@ -249,13 +272,7 @@ class RunLedger:
         silent = now_us is not None and now_us - self.latest_us > self._abandoned_us
         if is_open and silent and not self._allocations.any_held_last:
             spans[-1] = RunSpan(spans[-1].start_us, max(self.latest_us, spans[-1].start_us), "abandoned")
-        self.num_set_aside.clear()
-        unplaced = place_ends(outings, self._ends, spans)
-        self._count_set_aside(tracks, unplaced)
-        generations = generations_of(self.run, spans, outings) if spans else []
-        self._book(generations, end_us)
-        self._stale, self._settled_for = False, now_us
-        return self._generations
+        return outings, spans, end_us
 
     def _settle_alone(self, now_us: int | None) -> list[GenerationBooks]:
         """A log of one event: there is no other that it could be a day away from."""
