@@ -205,12 +205,14 @@ class GenerationBooks:
     # -- GPUs --------------------------------------------------------------------------------------------------------
 
     def _world_sizes(self) -> list[int | None]:
-        """GPUs of each attempt: its own word, else the run's; None where nobody says."""
+        """GPUs of each attempt: its own word, else the run's, else that of the one before; None where nobody says."""
         sizes: list[int | None] = []
         for outing in self._generation.outings:
             size = outing.world_size
             if size is None:
                 size = self._facts.world_size if self._facts.world_size is not None else self._facts.gpus
+            if size is None and sizes:
+                size = sizes[-1]
             sizes.append(size)
         return sizes
 

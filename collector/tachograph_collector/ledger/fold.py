@@ -175,9 +175,8 @@ class Fold:
         )
         place = self._place(leg, windows[0][0])
         alone = place == len(self.pieces)
-        # A cut inside a piece of many records is found by looking the records up. So a record of several steps that
-        # owns more than the time up to its own end stays apart: it is cut in proportion to all that it owns.
-        plain = windows[-1][1] == leg.record_us or leg.unit_step - leg.unit_after == 1
+        # A cut inside a piece of many records is found by looking the records up: what ends otherwise stays apart.
+        plain = windows[-1][1] == leg.record_us and leg.unit_step == leg.record_step
         if alone and plain and leg.unit_may_stall and len(pieces) == 1 and pieces[0][2] == "train":
             start, end, *_ = pieces[0]
             if leg.grow_start >= 0 and leg.grow_end == start:
@@ -189,7 +188,7 @@ class Fold:
                 return
         self._flush(leg)
         place = self._place(leg, windows[0][0])
-        self.pieces[place:] = sorted([*self.pieces[place:], *pieces])
+        self.pieces[place:] = _rising(sorted([*self.pieces[place:], *pieces]))
 
     def _flush(self, leg: Leg) -> None:
         """End the growing piece."""
@@ -349,7 +348,7 @@ class Fold:
                 self._forced = True
             return
         if self.closed_us is not None:
-            if t_us <= self.closed_us + REOPEN_US:
+            if t_us <= self.closed_us + REOPEN_US or isinstance(event, Rollback):
                 self.num_set_aside += 1
                 return
             self._open(t_us, fixed=False)
@@ -366,7 +365,15 @@ class Fold:
         if self.legs:
             self._finish(self.legs[-1])
         begin_us = max(0, begin_us)
-        leg = Leg(number_of, begin_us, fixed, mark_us=begin_us, last_us=begin_us, first_piece=len(self.pieces))
+        leg = Leg(
+            number_of,
+            begin_us,
+            fixed,
+            place=len(self.legs),
+            mark_us=begin_us,
+            last_us=begin_us,
+            first_piece=len(self.pieces),
+        )
         self.legs.append(leg)
         self.closed_us = None
         self._forced = False
@@ -379,7 +386,7 @@ class Fold:
         return self.legs[-1]
 
     def _is_leads(self, event: AttemptStart) -> bool:
-        return event.rank is None or self.lead is None or event.rank <= self.lead
+        return event.rank is None or self.lead is None or self.lead < 0 or event.rank <= self.lead
 
     def _take_start(self, t_us: int, event: AttemptStart) -> None:
         leg = self._current(t_us)
@@ -409,6 +416,7 @@ class Fold:
                 leg.attempt,
                 t_us,
                 fixed=True,
+                place=len(self.legs),
                 rollback_reason=event.reason or "rollback",
                 told=event.to_step,
                 world_size=leg.world_size,
@@ -473,6 +481,18 @@ class Fold:
         else:
             leg.unit = _joined([*leg.unit, *windows])
         self._move_mark(leg, save.begin_us)
+
+
+def _rising(pieces: list[Piece]) -> list[Piece]:
+    """A save inside what a record owns stands among that record's steps: steps never fall within a leg."""
+    rising: list[Piece] = []
+    step = 0
+    for piece in pieces:
+        if piece[4] < step:
+            piece = (*piece[:3], step, step, 0, 0)
+        step = piece[4]
+        rising.append(piece)
+    return rising
 
 
 def _joined(windows: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -32,6 +32,8 @@ class Leg(Struct):
     begin_us: int
     fixed: bool
     """Its beginning is known (a falling step, a rollback) and is not moved by what its records say."""
+    place: int = 0
+    """Its place among the track's legs."""
     rollback_reason: str | None = None
     """Why it began, if it began by a rollback."""
     start_us: int | None = None

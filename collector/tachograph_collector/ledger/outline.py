@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from tachograph_agent.events import AttemptEnd, Failure, RunEnd, RunStart, microseconds
 
 from tachograph_collector.ledger.books import How, RunSpan, Status
-from tachograph_collector.ledger.legs import Leg
+from tachograph_collector.ledger.legs import FAR, Leg
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.track import Track
 
@@ -328,7 +328,7 @@ def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], decisions: 
     for lineage in lineages[first:]:
         outing = outings[lineage.outing]
         saves = outing.track.saves
-        until = _leg_end(outing, lineage.leg)
+        until = leg_end(outing, lineage.leg)
         for place in range(bisect_left(saves, until, key=lambda save: save.begin_us) - 1, -1, -1):
             if saves[place].begin_us < lineage.leg.begin_us:
                 break
@@ -338,11 +338,10 @@ def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], decisions: 
     return covered
 
 
-def _leg_end(outing: Outing, leg: Leg) -> int:
-    place = outing.legs.index(leg)
-    if place + 1 < len(outing.legs):
-        return outing.legs[place + 1].begin_us
-    return max(outing.end_us, outing.own_last_us) + 1
+def leg_end(outing: Outing, leg: Leg) -> int:
+    """Where saves begin to belong to the next leg; a save may land, and be told, after its attempt's end."""
+    legs = outing.track.legs
+    return legs[leg.place + 1].begin_us if leg.place + 1 < len(legs) else FAR
 
 
 def _over(outings: Sequence[Outing], status: Status) -> bool:

@@ -29,7 +29,7 @@ class PhaseBook(Struct):
     longest_us: int = 0
     seen: set[tuple[int, str, str, int, str]] = field(default_factory=set)
     signs: dict[str, list[int]] = field(default_factory=dict)
-    """When a phase was told, by attempt name (empty: none was named): a sign of training."""
+    """When a training phase was told, by attempt name (empty: none was named): a sign of training."""
 
     def add(self, event: Phase | PhaseStart) -> int | None:
         """Take one phase; gives the earliest time that it changes, None if it is a repeat or unknown."""
@@ -43,7 +43,8 @@ class PhaseBook(Struct):
         if isinstance(event, PhaseStart):
             insort(self.starts, (t_us, event.name))
             return t_us
-        insort(self.signs.setdefault("" if event.attempt is None else str(event.attempt), []), t_us)
+        if event.name in TRAINING_PHASES:
+            insort(self.signs.setdefault("" if event.attempt is None else str(event.attempt), []), t_us)
         if event.dur is None:
             insort(self.unmeasured, (t_us, event.name))
             start_us = max((t for t, name in self.starts if name == event.name and t <= t_us), default=t_us)

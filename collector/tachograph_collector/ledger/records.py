@@ -11,7 +11,7 @@ from tachograph_agent.events import Failure
 from tachograph_collector.ledger.booking import Booking
 from tachograph_collector.ledger.books import Anomaly, AttemptRecord, CheckpointRecord, Interruption
 from tachograph_collector.ledger.legs import Leg
-from tachograph_collector.ledger.outline import Generation, Outing, Verdict, cause_of
+from tachograph_collector.ledger.outline import Generation, Outing, Verdict, cause_of, leg_end
 
 
 def attempts(generation: Generation, booking: Booking) -> list[AttemptRecord]:
@@ -129,10 +129,7 @@ def checkpoints(generation: Generation, verdict: Verdict) -> list[CheckpointReco
         outing, leg = generation.outings[lineage.outing], lineage.leg
         saves = outing.track.saves
         place = bisect_left(saves, leg.begin_us, key=lambda save: save.begin_us)
-        at = outing.legs.index(leg)
-        until = (
-            outing.legs[at + 1].begin_us if at + 1 < len(outing.legs) else max(outing.end_us, outing.own_last_us) + 1
-        )
+        until = leg_end(outing, leg)
         limit = lineage.limit
         for save in saves[place:]:
             if save.begin_us >= until:

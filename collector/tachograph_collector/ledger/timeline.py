@@ -11,7 +11,7 @@ from tachograph_agent.events import TRAINING_PHASES, microseconds
 
 from tachograph_collector.ledger.books import Account, Segment
 from tachograph_collector.ledger.gpus import Allocations
-from tachograph_collector.ledger.legs import SAVES, WORK, Leg, Piece
+from tachograph_collector.ledger.legs import FAR, SAVES, WORK, Leg, Piece
 from tachograph_collector.ledger.outline import Generation, Lineage, Outing, Verdict, cause_of
 from tachograph_collector.ledger.phases import Interval, PhaseBook
 from tachograph_collector.ledger.stretch import stall_us
@@ -97,22 +97,23 @@ class Timeline:
                 if start > end_us:
                     break
                 if start > position:
-                    if leg.stepped and position >= leg.mark_us:
+                    before = min(start, leg.mark_us) if leg.stepped else start
+                    yield from self._gap(position, before, start_us, waiting, index)
+                    position = max(position, before)
+                    if start > position:
                         tail.append((position, start))
-                    else:
-                        yield from self._gap(position, start, start_us, waiting, index)
                     position = start
                 if end > start:
                     yield from self._piece(piece, start, end, lineage, outing, index)
                     position = end
+            before = min(end_us, leg.mark_us) if leg.stepped else end_us
+            yield from self._gap(position, before, start_us, waiting, index)
+            position = max(position, before)
             if position < end_us:
                 tail.append((position, end_us))
                 position = end_us
             if leg.stepped:
                 yield from self._tail(tail, lineage, outing, index, last_leg=last_leg)
-            else:
-                for start, end in tail:
-                    yield from self._gap(start, end, start_us, waiting, index)
             waiting, start_us = "reload", None
 
     def _gap(self, low: int, high: int, start_us: int | None, waiting: str, index: int) -> Iterator[Segment]:
@@ -129,6 +130,8 @@ class Timeline:
     ) -> Iterator[Segment]:
         name = piece[2]
         if name in SAVES:
+            if piece[1] == FAR and outing.how == "running":
+                name = "save"  # it may still be saved
             yield Segment(start, end, "checkpoint", name, index)
         elif name not in WORK:
             yield from self._restart(start, end, name, index)

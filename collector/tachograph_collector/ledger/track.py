@@ -302,7 +302,8 @@ class Track:
             low = bisect_left(others, after_us, key=_other_time)
             for _, _, event in others[low : bisect_left(others, before_us, key=_other_time)]:
                 rank = getattr(event, "rank", None)
-                if isinstance(event, AttemptStart) and not (rank is None or self.lead is None or rank <= self.lead):
+                lead = self.lead
+                if isinstance(event, AttemptStart) and not (rank is None or lead is None or lead < 0 or rank <= lead):
                     continue
                 if not isinstance(event, RunStart):
                     return True
