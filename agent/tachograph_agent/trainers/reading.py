@@ -13,11 +13,12 @@ from datetime import tzinfo
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers import eventlog, registry
 from tachograph_agent.trainers.base import NUM_REPORTED_SKIPS, Context, SkippedLine
+from tachograph_agent.trainers.containment import chunks_of
 from tachograph_agent.trainers.eventlog import EventLogStream
 from tachograph_agent.trainers.files import ReadingError, Source, in_directory
 from tachograph_agent.trainers.trainerlog import TrainerLogStream
@@ -42,21 +43,7 @@ class LogFile:
         return self.source.name
 
 
-class Stream(Protocol):
-    """Events in chunks, and the first of those chunks again."""
-
-    @property
-    def context(self) -> Context:
-        """Where it is said what was assumed and skipped."""
-        ...
-
-    def chunks(self) -> Iterator[list[AnyEvent]]:
-        """All chunks, for the first time."""
-        ...
-
-    def again(self, num_chunks: int, since: float) -> Iterator[list[AnyEvent]]:
-        """The first ``num_chunks`` again; a chunk without an event at or after ``since`` may come out empty."""
-        ...
+Stream = EventLogStream | TrainerLogStream
 
 
 class Reading:
@@ -124,7 +111,7 @@ class Reading:
         self._num_whole = [0] * len(self._streams)
         self._num_in_current = [0] * len(self._streams)
         if len(self._streams) == 1:
-            for chunk in self._streams[0].chunks():
+            for chunk in chunks_of(self._streams[0]):
                 self._num_whole[0] += 1
                 if chunk:
                     yield chunk
@@ -148,7 +135,7 @@ class Reading:
 
         Each stream's current chunk is held sorted, so that sorting what goes out is a merge of sorted runs.
         """
-        rests = [_chunks_with_events(stream.chunks()) for stream in self._streams]
+        rests = [_chunks_with_events(chunks_of(stream)) for stream in self._streams]
         current: dict[int, list[AnyEvent]] = {}
 
         def advance(index: int) -> None:

@@ -242,7 +242,7 @@ class Clock:
     def _assumed_year(self, month: int) -> int:
         if self.year is None:
             self.year = UNKNOWN_YEAR
-            self.context.note(f"Dates in this log have no year and none was given; {UNKNOWN_YEAR} was taken.")
+            self.context.note(f"Dates in this log have no year; {UNKNOWN_YEAR} was taken (--year YEAR names another).")
         elif self.context.year is not None and self._month is None:
             self.context.note(f"Dates in this log have no year; {self.year} was taken.")
         if self._month is not None and month - self._month < -6:
