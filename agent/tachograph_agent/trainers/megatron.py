@@ -1,20 +1,25 @@
 """Megatron-LM and Megatron-DeepSpeed: iteration records, saves, loads, evaluations, starts and ends.
 
 A record bears the average time of the iterations since the last one, and, in newer versions, the time of day when they
-were done. A log of hundreds of megabytes is mostly records of one layout: ``read`` reads those without a regular
-expression and leaves everything else to the slower, tolerant ``Reader``.
+were done. A log of hundreds of megabytes is mostly records of one layout: ``read_texts`` finds those of a whole block
+by one regular expression and leaves everything else to the slower, tolerant ``Reader``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from tachograph_agent.events import AnyEvent, Step
+from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers.base import Context
-from tachograph_agent.trainers.megatron_columns import ELAPSED
-from tachograph_agent.trainers.megatron_lines import LONGEST_S, heads
+from tachograph_agent.trainers.megatron_columns import ELAPSED, Columns, Row
+from tachograph_agent.trainers.megatron_lines import heads
 from tachograph_agent.trainers.megatron_reader import Reader
+from tachograph_agent.trainers.megatron_runs import steps_of
+
+_LONGEST_RUN: Final = 4096
+_NUM_LAYOUTS_A_BLOCK: Final = 8
+"""How often a block is looked over again because its records have another layout; then they are read one by one."""
 
 
 class Megatron:
@@ -33,66 +38,77 @@ class Megatron:
 
     def read(self, lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
         """Steps, saves, evaluations, attempts and failures, nearly in the log's order."""
-        reader = Reader(context)
-        run = context.run
-        line_number = 0
-        last, before = reader.last, reader.t
-        columns = reader.columns
-        interval, tokens, attempt = 0, None, 0
+        for events in self.read_texts(lines, context):
+            yield from events
+
+    def read_texts(self, texts: Iterable[str], context: Context) -> Iterator[list[AnyEvent]]:
+        """The same, from texts of one or more whole lines, without the newline at their end."""
+        blocks = _Blocks(context)
+        for text in texts:
+            if events := blocks.read(text):
+                yield events
+        yield blocks.reader.close()
+
+
+class _Blocks:
+    """Blocks of lines, read one after the other."""
+
+    def __init__(self, context: Context) -> None:
+        self.reader = Reader(context)
+        self._num_lines = 0
+        self._longest_run = _LONGEST_RUN
+
+    def read(self, text: str) -> list[AnyEvent]:
+        """The events of some whole lines."""
+        events: list[AnyEvent] = []
+        lines = text.split("\n")
+        for _ in range(_NUM_LAYOUTS_A_BLOCK):
+            done = self._read(text, lines, events)
+            if done == len(lines):
+                return events
+            lines = lines[done:]
+            text = "\n".join(lines)
         for line in lines:
-            line_number += 1
-            at = line.find(ELAPSED)
-            if at == columns.elapsed:
-                # The common case, a whole record that continues the last one in the same columns, is read by hand: one
-                # regular expression with these groups takes longer. What differs is left to the slow path.
-                try:
-                    iteration = int(line[columns.number : columns.slash])
-                    end = line.index(" |", columns.value)
-                    dur = float(line[columns.value : end]) * columns.unit_s * interval
-                    if columns.second:
-                        minute = line[columns.minute : columns.second - 1]
-                        start = columns.minute_t if minute == columns.minute_text else reader.start_of(minute)
-                        t = start + float(line[columns.second : columns.stamp_end])
-                    else:
-                        t = before + dur
-                    begin = end + columns.to_loss
-                    if not line.startswith("| lm loss: ", begin):
-                        begin = line.index("| lm loss: ", end)
-                        columns.to_loss = begin - end
-                    end = line.index(" |", begin + 11)
-                    loss = float(line[begin + 11 : end])
-                    norm = None
-                    if columns.has_norm:
-                        begin = end + columns.to_norm
-                        if not line.startswith("| grad norm: ", begin):
-                            begin = line.index("| grad norm: ", end)
-                            columns.to_norm = begin - end
-                        end = line.index(" |", begin + 13)
-                        norm = float(line[begin + 13 : end])
-                except ValueError:
-                    iteration = -1
-                if (
-                    iteration - last == interval
-                    and t >= before
-                    and 0.0 <= dur < LONGEST_S
-                    and len(line) <= columns.longest
-                    and line.find(columns.no_trouble, end) > 0
-                    and line[columns.slash] == "/"
-                    and (tokens is None or columns.batch_text in line)
-                ):
-                    last, before = iteration, t
-                    if not columns.second:
-                        reader.remember(iteration, dur / interval, loss)
-                    yield Step(
-                        t=t, run=run, attempt=attempt, dur=dur, step=iteration, count=interval, loss=loss,
-                        grad_norm=norm, tokens=tokens,
-                    )  # fmt: skip
-                    continue
-            reader.last, reader.t = last, before
-            events = reader.other(line, line_number) if at < 0 else reader.line(line, line_number)
-            last, before, columns, interval = reader.last, reader.t, reader.columns, reader.interval
-            attempt = reader.attempt
-            tokens = None if reader.tokens_a_step is None else reader.tokens_a_step * interval
-            if events:
-                yield from events
-        yield from reader.close()
+            self._slowly(line, events)
+        return events
+
+    def _read(self, text: str, lines: list[str], events: list[AnyEvent]) -> int:
+        """Read lines until their layout proves to be another than at the beginning; gives how many were read."""
+        reader, columns = self.reader, self.reader.columns
+        rows = _rows(columns, text, len(lines))
+        others = [place for place, row in enumerate(rows) if not row[columns.iteration]]
+        others.append(len(rows))
+        num_others = 0
+        place = 0
+        while place < len(lines):
+            if rows and reader.columns is columns:
+                while others[num_others] < place:
+                    num_others += 1
+                end = min(others[num_others], place + self._longest_run)
+                if place < end:
+                    steps = steps_of(rows[place:end], columns, reader)
+                    # Where records rarely go on (each is there twice, say), fewer are tried at once.
+                    self._longest_run = _LONGEST_RUN if place + len(steps) == end else 2 * max(len(steps), 1)
+                    if steps:
+                        events += steps
+                        place += len(steps)
+                        self._num_lines += len(steps)
+                        continue
+            elif reader.columns is not columns and reader.columns.pattern is not None:
+                return place
+            self._slowly(lines[place], events)
+            place += 1
+        return place
+
+    def _slowly(self, line: str, events: list[AnyEvent]) -> None:
+        self._num_lines += 1
+        if ELAPSED in line:
+            events += self.reader.line(line, self._num_lines)
+        else:
+            events += self.reader.other(line, self._num_lines)
+
+
+def _rows(columns: Columns, text: str, num_lines: int) -> list[Row]:
+    """One row for each line; none at all where no layout is known, or where it fits something over two lines."""
+    rows = columns.rows(text + "\n") if columns.pattern is not None else []
+    return rows if len(rows) == num_lines else []

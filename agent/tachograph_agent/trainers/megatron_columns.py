@@ -1,63 +1,111 @@
-"""Where the fields of Megatron's records stand in their lines, so that a big log can be read without searching.
+"""The layout of a Megatron log's records as one regular expression, so that a big log can be read a block at a time.
 
-Megatron pads its numbers, and a log's records share one layout: what was found in one record holds for the next ones,
-and each use checks enough of it to notice when it doesn't.
+A log's records share one layout: the same fields in the same order, and before and after them the same words. What was
+found in one record is looked for in the next ones, over a whole block of lines at once; every line that differs in
+anything but its numbers is left to the tolerant ``Reader``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 ELAPSED: Final = "elapsed time per iteration ("
-_NO_TROUBLE: Final = "skipped iterations:   0 | number of nan iterations:   0 |"
-_BATCH: Final = re.compile(r"global batch size: *\d+ \|")
+_STAMP: Final = r"\[(?P<minute>.{16}):0?(?P<second>[0-9.]+)\] "
+_BODY: Final = re.compile(r"\biteration +[0-9]{1,18}/ *[0-9]{1,18} *\|")
+_STAMP_AT_END: Final = re.compile(r"\[[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?\] $")
+_DIGITS: Final = re.compile("[0-9]+")
+_NO_TROUBLE: Final = frozenset({"number of skipped iterations", "number of nan iterations"})
+_LONGEST_DRESS: Final = 60
+"""What stands before or after a record and is longer may be another rank's line, which is read too."""
+
+Row = tuple[str, ...]
+"""What ``Columns.rows`` finds in one line: the groups of a record, and last of all the line itself if it is none."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the fields of a record stand in its line; Megatron pads its numbers, so that they rarely move.
+    """The layout of a log's records. Without a ``pattern`` every record must go the slow way.
 
-    ``elapsed`` is -2, which no line has, while every record must go the slow way.
+    The numbers are the groups' places in a row; None where records of this layout have no such field.
     """
 
-    elapsed: int = -2
-    number: int = 0
-    slash: int = 0
-    value: int = 0
+    pattern: re.Pattern[str] | None = None
     unit_s: float = 1.0
-    minute: int = 0
-    second: int = 0
-    """0 in a log without times."""
-    stamp_end: int = 0
-    minute_text: str = ""
-    minute_t: float = 0.0
-    to_loss: int = 0
-    has_norm: bool = True
-    to_norm: int = 0
-    no_trouble: str = _NO_TROUBLE
-    """What stands in every record in which nothing was skipped; empty where the log doesn't count that."""
-    longest: int = 0
-    batch_text: str = ""
+    iteration: int = 0
+    value: int = 0
+    minute: int | None = None
+    second: int | None = None
+    loss: int | None = None
+    norm: int | None = None
+
+    def rows(self, text: str) -> list[Row]:
+        """One row for each line of ``text``, which ends with a newline."""
+        assert self.pattern is not None
+        return self.pattern.findall(text)
+
+
+NO_COLUMNS: Final = Columns()
 
 
 def columns_of(line: str, *, has_times: bool) -> Columns:
-    """The columns of a line with one record in the usual layout; without a place for it if the layout is another."""
-    try:
-        at = line.index(ELAPSED)
-        start = line.index("iteration ", 0, at) + 10
-        is_ms = line[at + len(ELAPSED)] == "m"
-        value = at + len(ELAPSED) + (5 if is_ms else 4)
-        columns = Columns(at, start, line.index("/", start, at), value, 0.001 if is_ms else 1.0, longest=len(line) + 40)
-        if has_times:
-            columns.minute = line.rindex("[", 0, start) + 1
-            columns.second = columns.minute + 17
-            columns.stamp_end = line.index("]", columns.second, start)
-    except (ValueError, IndexError):
-        return Columns()
-    columns.has_norm = "| grad norm: " in line
-    columns.no_trouble = _NO_TROUBLE if "skipped iterations" in line or "nan iterations" in line else ""
-    batch = _BATCH.search(line)
-    columns.batch_text = batch.group() if batch else ""
-    return columns
+    """The layout of a line with one record; ``NO_COLUMNS`` if it isn't one of the usual kind."""
+    found = _BODY.search(line)
+    end = line.rfind("|") + 1
+    if found is None or _BODY.search(line, found.end()) is not None or len(line) - end > _LONGEST_DRESS:
+        return NO_COLUMNS
+    before, stamp = line[: found.start()], ""
+    stamped = _STAMP_AT_END.search(before)
+    if has_times:
+        if stamped is None:
+            return NO_COLUMNS
+        before, stamp = before[: stamped.start()], _STAMP
+    if len(before) > _LONGEST_DRESS:
+        return NO_COLUMNS
+    groups = {"lm loss" if "| lm loss:" in line else "loss": "loss", "grad norm": "norm"}
+    fields = []
+    for piece in line[found.end() : end - 1].split("|"):
+        name, colon, _ = piece.rpartition(":")
+        field, name = name, name.strip()
+        if not colon:
+            return NO_COLUMNS
+        group = groups.pop(name, None)  # the first field of a name counts
+        if name.startswith(ELAPSED):
+            group = "value"
+        # Bars that stand where they stood and the names that matter are proof enough, and quickly looked for.
+        if group:
+            fields.append(f"{re.escape(field)}:(?P<{group}>[^|]*)\\|")
+        elif name in _NO_TROUBLE:
+            fields.append(f"{re.escape(field)}: *0 \\|")
+        elif name == "global batch size":  # with another batch a step has other tokens
+            fields.append(re.escape(piece) + r"\|")
+        else:
+            fields.append(r"[^|]*\|")
+    if sum("<value>" in field for field in fields) != 1:
+        return NO_COLUMNS
+    head = _dress(before) + stamp + r"iteration +(?P<iteration>[0-9]{1,18})/[^|]*\|"
+    unit_s = 0.001 if ELAPSED + "ms)" in line else 1.0
+    return _compiled(head + "".join(fields) + _dress(line[end:]), unit_s)
+
+
+def _dress(text: str) -> str:
+    """What launchers put around a record: the same in every line but for its numbers."""
+    return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
+
+
+@lru_cache(maxsize=64)
+def _compiled(record: str, unit_s: float) -> Columns:
+    pattern = re.compile(f"{record}\n|([^\n]*)\n")
+    place = {name: number - 1 for name, number in pattern.groupindex.items()}
+    return Columns(
+        pattern,
+        unit_s,
+        place["iteration"],
+        place["value"],
+        place.get("minute"),
+        place.get("second"),
+        place.get("loss"),
+        place.get("norm"),
+    )

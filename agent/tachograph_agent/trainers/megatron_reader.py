@@ -76,11 +76,10 @@ class Reader:
         return self.watch.attempt
 
     def start_of(self, minute: str) -> float:
-        """Unix seconds of a minute, remembered; ``ValueError`` if it is none."""
+        """Unix seconds of a minute; ``ValueError`` if it is none."""
         t = self.clock.minute(minute)
         if t is None:
             raise ValueError(minute)
-        self.columns.minute_text, self.columns.minute_t = minute, t
         return t
 
     # Lines.
