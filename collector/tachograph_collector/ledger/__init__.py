@@ -17,6 +17,7 @@ from tachograph_collector.ledger.books import (
 )
 from tachograph_collector.ledger.ledger import Ledger
 from tachograph_collector.ledger.source import StepSource
+from tachograph_collector.ledger.state import StateError
 
 __all__ = [
     "ACCOUNTS",
@@ -33,5 +34,6 @@ __all__ = [
     "Restated",
     "RunSpan",
     "Segment",
+    "StateError",
     "StepSource",
 ]

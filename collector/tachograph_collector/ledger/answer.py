@@ -25,6 +25,7 @@ from tachograph_collector.ledger.legs import FAR, WORK
 from tachograph_collector.ledger.outline import Generation, Loss, Outing, Verdict, decide, settle_ends
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.records import anomalies, attempts, checkpoints, interruptions
+from tachograph_collector.ledger.state import MinutesState
 from tachograph_collector.ledger.timeline import Timeline, beyond_step, cut_us
 
 
@@ -116,6 +117,18 @@ class GenerationBooks:
             old_gpus,
             min(horizon_us, generation.spans[-1].end_us),
         )
+
+    def minutes_state(self) -> MinutesState:
+        """Up to where minutes were booked, and the revisions of those that were booked differently."""
+        revisions = {minute: row.revision for minute, row in self.booking.rows.items() if row.revision > 1}
+        return MinutesState(self.booking.closed_us, revisions)
+
+    def restore_minutes(self, state: MinutesState) -> None:
+        """Take up what ``minutes_state`` told."""
+        self.booking.closed_us = state.closed_us
+        for minute, revision in state.revisions.items():
+            if minute in self.booking.rows:
+                self.booking.rows[minute].revision = revision
 
     # -- what has changed --------------------------------------------------------------------------------------------
 

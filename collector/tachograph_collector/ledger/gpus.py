@@ -15,7 +15,7 @@ class Allocations(Struct):
     """Time, 0 for an end and 1 for a start, node (empty: none named), GPUs."""
     _times: list[int] = field(default_factory=list)
     _held: list[int | None] = field(default_factory=list)
-    _stale: bool = False
+    stale: bool = False
 
     def add(self, event: AllocationStart | AllocationEnd) -> int | None:
         """Take one event; gives the time that it changes, None if it is a repeat."""
@@ -23,13 +23,13 @@ class Allocations(Struct):
         if entry in self.events:
             return None
         insort(self.events, entry, key=lambda known: (known[0], known[1], known[2]))
-        self._stale = True
+        self.stale = True
         return entry[0]
 
     def _settle(self) -> None:
-        if not self._stale:
+        if not self.stale:
             return
-        self._times, self._held, self._stale = [], [], False
+        self._times, self._held, self.stale = [], [], False
         by_node: dict[str, int | None] = {}
         for t_us, starts, node, gpus in self.events:
             if starts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tachograph_agent.events import AnyEvent, microseconds
 
@@ -10,6 +10,7 @@ from tachograph_collector.ledger.answer import GenerationBooks
 from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
 from tachograph_collector.ledger.run_ledger import ABANDONED_US, RunLedger
 from tachograph_collector.ledger.source import StepSource
+from tachograph_collector.ledger.state import pack, unpack
 
 
 class Ledger:
@@ -44,6 +45,15 @@ class Ledger:
         if ledger is None:
             ledger = self._runs[name] = RunLedger(name, self._source, self._abandoned_us)
         return ledger
+
+    def save(self) -> dict[str, bytes]:
+        """The state of each run's ledger; ``restore`` goes on from it as if nothing had been."""
+        return {name: pack(ledger.state()) for name, ledger in self._runs.items()}
+
+    def restore(self, states: Mapping[str, bytes]) -> None:
+        """Take up saved states; raises ``StateError`` if one is none, or another version's. Runs known are replaced."""
+        for name, data in states.items():
+            self._runs[name] = RunLedger.restored(unpack(data), self._source, self._abandoned_us)
 
     def runs(self, now_us: int | None = None) -> list[str]:
         """The names of all runs that have any time of their own, in the order in which they were first heard of."""

@@ -29,12 +29,14 @@ from tachograph_agent.events import (
     RunStart,
     Step,
     canonical,
+    decode,
+    encode,
     microseconds,
 )
 
 from tachograph_collector.ledger.answer import GenerationBooks, RunFacts
 from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
-from tachograph_collector.ledger.clock import DAY_US, Islands
+from tachograph_collector.ledger.clock import DAY_US, Island, Islands
 from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import StepRow
@@ -49,6 +51,7 @@ from tachograph_collector.ledger.outline import (
 )
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
+from tachograph_collector.ledger.state import VERSION, RunState, allocations_of, pack_events, ranges, unpack_events
 from tachograph_collector.ledger.stretch import plain_until
 from tachograph_collector.ledger.track import Track
 
@@ -240,6 +243,63 @@ class RunLedger:
 
     def _soil(self, at_us: int) -> None:
         self._dirty_us = at_us if self._dirty_us is None else min(self._dirty_us, at_us)
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> RunState:
+        """What is needed to go on from here."""
+        self.settle(self._settled_for)
+        return RunState(
+            version=VERSION,
+            run=self.run,
+            latest_us=self.latest_us,
+            islands=[
+                (island.low_us, island.high_us, encode(island.lone) if island.lone is not None else None)
+                for island in self._islands.islands
+            ],
+            tracks=[track.state() for track in self._tracks.values()],
+            phases=self._phases,
+            allocations=self._allocations.events,
+            boundaries=pack_events(self._boundaries),
+            ends=pack_events(self._ends),
+            unnamed=[(encode(event), owner.name if owner is not None else None) for event, owner in self._unnamed],
+            gaps=self._gaps,
+            heard=ranges(self._heard),
+            expected_us=self._expected_us,
+            settled_for=self._settled_for,
+            minutes=[generation.minutes_state() for generation in self._generations],
+        )
+
+    @classmethod
+    def restored(cls, state: RunState, source: StepSource | None = None, abandoned_us: int = ABANDONED_US) -> RunLedger:
+        """The ledger that goes on from ``state``."""
+        ledger = cls(state.run, source, abandoned_us)
+        ledger.latest_us = state.latest_us
+        ledger._islands = Islands(
+            [Island(low, high, decode(lone) if lone is not None else None) for low, high, lone in state.islands]
+        )
+        ledger._phases = state.phases
+        ledger._allocations = allocations_of(state.allocations)
+        for event in unpack_events(state.boundaries):
+            assert isinstance(event, RunStart | RunEnd)
+            ledger._boundaries.append(event)
+            ledger._fences.append((microseconds(event.t), 6 if isinstance(event, RunEnd) else 7, event))
+        ledger._fences.sort(key=lambda fence: fence[:2])
+        ledger._ends = [event for event in unpack_events(state.ends) if isinstance(event, Failure | AttemptEnd)]
+        for track in state.tracks:
+            ledger._track(track.name).restore(track)
+        for line, owner in state.unnamed:
+            rollback = decode(line)
+            assert isinstance(rollback, Rollback)
+            held = ledger._tracks[owner].held_rollback(rollback) if owner is not None else rollback
+            ledger._unnamed.append((held, ledger._tracks[owner] if owner is not None else None))
+        ledger._gaps = state.gaps
+        for low, high in state.heard:
+            ledger._heard.update(range(low, high + 1))
+        ledger._expected_us = state.expected_us
+        for generation, minutes in zip(ledger.settle(state.settled_for), state.minutes, strict=True):
+            generation.restore_minutes(minutes)
+        return ledger
 
     # -- answers -----------------------------------------------------------------------------------------------------
 

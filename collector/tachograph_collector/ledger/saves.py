@@ -147,9 +147,8 @@ def _consolidate(step: int, reports: list[_Report]) -> Iterator[Save]:
     open_save: Save | None = None
     for report in reports:
         if report.what == "start":
-            if open_save is not None:
-                yield open_save
-            open_save = Save(step, report.t_us, None, "open", _mode(report.mode), report.tier)
+            # A second start while the first is open is the same save told again.
+            open_save = open_save or Save(step, report.t_us, None, "open", _mode(report.mode), report.tier)
             continue
         earliest = report.t_us - (report.dur_us or 0)
         save = open_save or Save(step, earliest, None, "open", tier=report.tier)

@@ -58,7 +58,7 @@ class Timeline:
 
     def _after_last(self, last: Outing | None, status: str) -> str:
         if last is None:
-            return "startup" if status == "running" else "shutdown"
+            return "startup"
         if status == "running":
             return {"failure": "replace", "planned": "planned"}.get(last.how, "other")
         return "shutdown"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from tachograph_agent.events import AttemptStart, Rollback, RunStart, microseconds
 
@@ -20,6 +21,7 @@ from tachograph_collector.ledger.fold import Fold, Other
 from tachograph_collector.ledger.legs import Leg, Piece, StepRow
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.saves import Save, SaveEvent, SaveLog
+from tachograph_collector.ledger.state import AnchorState, TrackState, pack_events, unpack_events
 
 KEEP_STEPS: Final = 1024
 """So many of the newest records are folded anew at each look, so that what comes a little late costs nothing more."""
@@ -69,6 +71,41 @@ class Track:
         self._reader = reader
         self._unsorted = False
         self._stale = True
+
+    def state(self) -> TrackState:
+        """What is needed to go on from here."""
+        self._sort()
+        self.settle()
+        anchor = self.anchors[-1]
+        return TrackState(
+            name=self.name,
+            lead=self.lead,
+            steps=self.steps,
+            num_dropped=self.num_dropped,
+            ahead=self.ahead,
+            starts=pack_events([other[2] for other in self.starts]),  # type: ignore[misc]  # starts are events
+            rollbacks=pack_events([other[2] for other in self.rollbacks]),  # type: ignore[misc]  # likewise
+            save_logs=list(self.save_logs.values()),
+            legs=self.legs[: anchor.num_legs],
+            pieces=self.pieces[: anchor.num_pieces],
+            anchors=[AnchorState(*msgspec.structs.astuple(known)) for known in self.anchors],
+            num_set_aside=self.num_set_aside,
+        )
+
+    def restore(self, state: TrackState) -> None:
+        """Take up a saved state."""
+        self.lead, self.steps, self.num_dropped, self.ahead = state.lead, state.steps, state.num_dropped, state.ahead
+        for event in unpack_events(state.starts):
+            self.starts.append((microseconds(event.t), 8, event))  # type: ignore[arg-type]  # starts were packed
+        for event in unpack_events(state.rollbacks):
+            self.rollbacks.append((microseconds(event.t), 4, event))  # type: ignore[arg-type]  # likewise
+        for log in state.save_logs:
+            self.save_logs[log.step] = log
+            for save in log.known:
+                insort(self.saves, save, key=_save_key)
+        self.legs, self.pieces = state.legs, state.pieces
+        self.anchors = [Anchor(*msgspec.structs.astuple(known)) for known in state.anchors]
+        self.num_set_aside = state.num_set_aside
 
     @property
     def is_unsorted(self) -> bool:
@@ -164,6 +201,13 @@ class Track:
     def add_rollback(self, event: Rollback) -> None:
         """Take one ``rollback``."""
         self._add_other(self.rollbacks, (microseconds(event.t), 4, event))
+
+    def held_rollback(self, event: Rollback) -> Rollback:
+        """The rollback equal to ``event`` that this track holds; itself if it holds none."""
+        for _, _, held in self.rollbacks:
+            if isinstance(held, Rollback) and held == event:
+                return held
+        return event
 
     def drop_rollback(self, event: Rollback) -> None:
         """Give up a rollback that belongs to another attempt after all."""
