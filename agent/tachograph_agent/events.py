@@ -23,8 +23,12 @@ LATEST_UNIX_SECONDS: Final = 253_402_300_800.0
 LARGEST_STEP: Final = 2**63 - 1
 """The largest step number that every database and data frame can hold."""
 
+LONGEST_DURATION_SECONDS: Final = 366 * 86_400.0
+"""No step, save or phase lasts longer than a year; a ``dur`` that says so is broken, and would begin the run with it."""
+
 Time = Annotated[float, Meta(ge=0.0, lt=LATEST_UNIX_SECONDS)]
 Seconds = Annotated[float, Meta(ge=0.0, lt=LATEST_UNIX_SECONDS)]
+Duration = Annotated[float, Meta(ge=0.0, le=LONGEST_DURATION_SECONDS)]
 StepNumber = Annotated[int, Meta(ge=0, le=LARGEST_STEP)]
 Count = Annotated[int, Meta(ge=1, le=LARGEST_STEP)]
 Rank = Annotated[int, Meta(ge=0, le=LARGEST_STEP)]
@@ -61,7 +65,7 @@ class Event(Struct, kw_only=True, omit_defaults=True, gc=False, tag_field="kind"
     attempt: Attempt | None = None
     node: str | None = None
     rank: Rank | None = None
-    dur: Seconds | None = None
+    dur: Duration | None = None
     unknown_fields: dict[str, Any] | UnsetType = field(default=UNSET, name="")
 
     @property

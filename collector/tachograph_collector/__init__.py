@@ -21,6 +21,7 @@ def load(
     *,
     format: str | None = None,  # noqa: A002 - the name of the option everywhere
     tz: str | tzinfo | None = None,
+    year: int | None = None,
     start: datetime | float | None = None,
     run: str | None = None,
     now: datetime | float | None = None,
@@ -29,9 +30,10 @@ def load(
     """The runs recorded in a log, several logs or a directory, as typed pandas frames.
 
     The arguments are those of ``tachograph replay``: the ``format`` (recognised if None), the zone ``tz`` of times that
-    name none (UTC if None), when a log without a clock began (``start``), the name of a ``run`` that the log does not
-    name, and as of when to look (``now``); instants are aware datetimes or Unix seconds. Raises ``MissingExtraError``
-    without pandas, ``ReadingError`` for what can't be read.
+    name none (UTC if None), the ``year`` of dates that name none, when a log without a clock began (``start``), the
+    name of a ``run`` that the log does not name, and as of when to look (``now``); instants are aware datetimes or
+    Unix seconds. Raises ``MissingExtraError`` without pandas, ``ReadingError`` for what can't be read, ``ReportError``
+    for a run of decades, which a broken clock makes.
     """
     try:
         import pandas as pd  # noqa: F401  # the base install has no pandas
@@ -42,4 +44,6 @@ def load(
     from tachograph_collector.report.loading import recording
 
     paths = [path_or_paths] if isinstance(path_or_paths, str | Path) else list(path_or_paths)
-    return recording(paths, format=format, tz=tz, start=start, run=run, now=now, price_per_gpu_hour=price_per_gpu_hour)
+    return recording(
+        paths, format=format, tz=tz, year=year, start=start, run=run, now=now, price_per_gpu_hour=price_per_gpu_hour
+    )

@@ -241,8 +241,24 @@ def test_a_run_of_decades_is_refused_with_its_dates(tmp_path: Path) -> None:
     broken = [{**step(number), "t": float(number)} for number in (1, 2)]
     log = write(tmp_path / "run.jsonl", [*broken, *a_run()])
     refused(replay(log), "'r'", "1970-01-01", "2027-01-15", "5 years", "clocks")
-    running = write(tmp_path / "run.jsonl", a_run()[:-1])
+    held = {"kind": "allocation.start", "t": T0 - 20, "run": "r", "gpus": 8}
+    running = write(tmp_path / "run.jsonl", [held, *a_run()[:-1]])
     refused(replay("--now", "2927-01-15", running), "2927-01-15", "--now")
+
+
+def test_one_start_in_1970_is_refused_however_large_the_log_is(tmp_path: Path) -> None:
+    """The start of a run is believed where other lone events are not; the minutes since then would fill the memory."""
+    start = {"kind": "run.start", "t": 0.0, "run": "r"}
+    events = a_run(num_steps=9000)
+    log = write(tmp_path / "run.jsonl", [*events[:5000], start, *events[5000:]])
+    refused(replay(log), "'r'", "1970-01-01", "2027-01-15", "5 years")
+
+
+def test_a_duration_of_decades_is_a_bad_line_and_no_run_of_decades(tmp_path: Path) -> None:
+    log = write(tmp_path / "run.jsonl", [*a_run(), step(301, dur=1e9)])
+    run = the_run(log)
+    assert (run["wall_s"], run["skipped_lines"]) == (310, 1)
+    assert "'dur' is 1000000000.0" in run["details"]["skips"][0]["reason"]
 
 
 def test_runs_that_are_decades_apart_are_no_run_of_decades(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ Examples:
 @click.argument("log_b", metavar="B")
 @click.option("--format", "format_name", metavar="NAME", help="Read both as this format.")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
+@click.option("--year", type=click.IntRange(1970, 9998), help="Year of dates that name none.")
 @click.option("--run-a", metavar="NAME", help="The run of A, where that log holds several.")
 @click.option("--run-b", metavar="NAME", help="The run of B, where that log holds several.")
 @click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the logs.")
@@ -35,6 +36,7 @@ def diff(
     log_b: str,
     format_name: str | None,
     zone: tzinfo | None,
+    year: int | None,
     run_a: str | None,
     run_b: str | None,
     price: float | None,
@@ -48,7 +50,7 @@ def diff(
     from tachograph_collector.cli.console import standard_output
     from tachograph_collector.report.diff import render_diff
 
-    options = booking.Options(format=format_name, zone=zone, price=price)
+    options = booking.Options(format=format_name, zone=zone, year=year, price=price)
     if log_a == log_b == "-":
         raise BadInputError("A and B are both standard input; name a file for one of them")
     one = _chosen(booking.book([log_a], options), log_a, "--run-a", run_a)

@@ -1,6 +1,6 @@
 """Where a failure becomes one sentence on standard error and an exit code; every ``--help`` names the codes.
 
-Bad input and wrong usage never show a traceback. A defect of ours does, since then it is what helps.
+Nothing shows a traceback unless the environment has ``TACHOGRAPH_DEBUG=1``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import click
 
 from tachograph_collector.report.errors import MissingExtraError, ReportError
+
+DEBUG: Final = "TACHOGRAPH_DEBUG"
+"""The environment variable that asks for tracebacks."""
 
 OK: Final = 0
 GATE_FAILED: Final = 1
@@ -46,6 +50,12 @@ class BadInputError(click.ClickException):
         click.echo(f"tachograph: {self.format_message()}", err=True)
 
 
+class DefectError(BadInputError):
+    """A defect of ours that was contained: the message says where it is and how to go on."""
+
+    exit_code = DEFECT
+
+
 class ReaderGoneError(Exception):
     """Whoever read standard output went away. (click and rich would make exit code 1 of it, a gate's.)"""
 
@@ -67,6 +77,7 @@ def guarded(work: Callable[[], object]) -> int:
         result = work()
         sys.stdout.flush()
     except click.ClickException as error:
+        _traceback_if_wanted()
         error.show()
         return error.exit_code
     except ReportError as error:
@@ -81,11 +92,27 @@ def guarded(work: Callable[[], object]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"tachograph: {where}{(error.strerror or str(error)).lower()}", err=True)
         return BAD_INPUT
-    except Exception:  # noqa: BLE001 - the outermost edge: a defect has its own exit code, so that no gate misreads it
-        traceback.print_exc()
-        click.echo("tachograph: this is a defect of Tachograph; please report it with the lines above", err=True)
+    except Exception as error:  # noqa: BLE001 - the outermost edge: a defect has its own exit code, so no gate misreads it
+        _traceback_if_wanted()
+        click.echo(f"tachograph: {_defect(error)}", err=True)
         return DEFECT
     return result if isinstance(result, int) else OK
+
+
+def _defect(error: Exception) -> str:
+    """A defect in a sentence: what was raised, and in which line of ours."""
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" in {Path(frame.filename).name}, line {frame.lineno}" for frame in place)
+    what = " ".join(f"{type(error).__name__}: {str(error)[:200]}".split())
+    return (
+        f"a defect of Tachograph ({what}{where}); please report it with what {DEBUG}=1 in the environment shows, "
+        "the command and, if you may, the log"
+    )
+
+
+def _traceback_if_wanted() -> None:
+    if os.environ.get(DEBUG, "") not in {"", "0"}:
+        traceback.print_exc()
 
 
 def _reader_gone() -> int:

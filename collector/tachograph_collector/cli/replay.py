@@ -36,6 +36,7 @@ Examples:
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @click.option("--format", "format_name", metavar="NAME", help="Read as this format ('tachograph formats' lists them).")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
+@click.option("--year", type=click.IntRange(1970, 9998), help="Year of dates that name none.")
 @click.option("--start", type=Instant(), help="When a log without a clock began: ISO 8601 or Unix seconds.")
 @click.option("--run", "run_name", metavar="NAME", help="Name of the run where the log names none.")
 @click.option("--now", type=Instant(), help="Read as if it were this time: an unfinished run lasts until then.")
@@ -56,6 +57,7 @@ def replay(
     logs: tuple[str, ...],
     format_name: str | None,
     zone: tzinfo | None,
+    year: int | None,
     start: datetime | float | None,
     run_name: str | None,
     now: datetime | float | None,
@@ -86,6 +88,7 @@ def replay(
         booking.Options(
             format=format_name,
             zone=zone,
+            year=year,
             start_unix_seconds=unix_seconds(start, zone),
             run=run_name,
             now_us=now_us,

@@ -1,7 +1,7 @@
 """The charts of the page: each takes one run and gives one SVG, or None where the run has nothing to show.
 
 What is drawn is bounded, however long the run: minutes are merged into cells, restarts are cut to the costliest, and a
-loss curve is drawn as minimum, mean and maximum of as many stretches as the eye can tell apart.
+loss curve is drawn as minimum, median and maximum of as many stretches as the eye can tell apart.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ def loss_curve(run: RunReport, prefix: str) -> tuple[str, str] | None:
         axes.set_axisbelow(True)
         _time_axis(axes, origin, end, run)
         caption = (
-            "Mean, with the range from minimum to maximum around it; work that was lost is in the colour of lost. "
+            "Median, with the range from minimum to maximum around it; work that was lost is in the colour of lost. "
             f"Ticks below are landed checkpoints{f' (one in {every})' if every > 1 else ''}, "
             f"{'ticks above' if crowded else 'lines'} are stops and rollbacks (dotted: planned"
             f"{f'; the costliest {MAX_MARKS}' if len(stops) > MAX_MARKS else ''})."
@@ -416,7 +416,10 @@ def _in_lost_time(run: RunReport, times: Any) -> Any:
 def _loss_line(
     axes: Axes, times: Any, losses: Any, chosen: Any, origin: int, end: int, stops_at: Any, colour: str
 ) -> None:
-    """Minimum, mean and maximum of each stretch of the chosen points, broken at stops."""
+    """Minimum, median and maximum of each stretch of the chosen points, broken at stops.
+
+    Not the mean: a long log comes thinned to its extremes, so that one spike would weigh as much as many steps.
+    """
     if not chosen.any():
         return
     num_bins = MAX_LOSS_BINS
@@ -424,7 +427,7 @@ def _loss_line(
     values = losses[chosen]
     starts = np.flatnonzero(np.r_[True, np.diff(index) > 0])
     low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    mean = np.add.reduceat(values, starts) / np.diff(np.r_[starts, len(values)])
+    middle = np.array([np.median(part) for part in np.split(values, starts[1:])])
     at = np.add.reduceat(times[chosen] - origin, starts) / np.diff(np.r_[starts, len(values)])
     # A line goes on over a hole in the telemetry, not over a stop.
     num_stops = np.searchsorted(stops_at - origin, at)
@@ -434,9 +437,9 @@ def _loss_line(
         axes.fill_between(at[part], low[part], high[part], color=colour, alpha=0.25, linewidth=0)
         if len(part) == 1 and not marker:  # a stretch of one bin is a dash as wide as the bin
             half = (end - origin) / num_bins / 2
-            axes.plot([at[part[0]] - half, at[part[0]] + half], [mean[part[0]]] * 2, color=colour, linewidth=1.3)
+            axes.plot([at[part[0]] - half, at[part[0]] + half], [middle[part[0]]] * 2, color=colour, linewidth=1.3)
         else:
-            axes.plot(at[part], mean[part], color=colour, linewidth=1.3, marker=marker)
+            axes.plot(at[part], middle[part], color=colour, linewidth=1.3, marker=marker)
 
 
 def _limits(losses: Any) -> tuple[float, float]:

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from tachograph_agent.events import AnyEvent, microseconds
+from tachograph_agent.events import microseconds
 from tachograph_agent.trainers.reading import Reading, open_log
 
-from tachograph_collector.ledger import Ledger
+from tachograph_collector.report.booked import ledger_for, run_reports, without_garbage_collection
 from tachograph_collector.report.frames import Recording
-from tachograph_collector.report.model import RunReport
-
-
-class LogSource:
-    """The ledger's ``StepSource`` over a log that is being read: what was fed before, read from the file again."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def read(self, run: str, since_us: int) -> Iterator[AnyEvent]:
-        """Every event of ``run`` fed so far whose ``t`` is at or after ``since_us``, in any order."""
-        for batch in self._reading.again(since_us):
-            for event in batch:
-                if event.run == run:
-                    yield event
 
 
 def recording(
@@ -34,6 +19,7 @@ def recording(
     *,
     format: str | None = None,  # noqa: A002 - the name of the option everywhere
     tz: str | tzinfo | None = None,
+    year: int | None = None,
     start: datetime | float | None = None,
     run: str | None = None,
     now: datetime | float | None = None,
@@ -43,27 +29,18 @@ def recording(
     zone = ZoneInfo(tz) if isinstance(tz, str) else tz
 
     def reading_anew() -> Reading:
-        return open_log(paths, format=format, tz=zone, start_unix_seconds=_unix_seconds(start, "start"), run=run)
+        return open_log(
+            paths, format=format, tz=zone, year=year, start_unix_seconds=_unix_seconds(start, "start"), run=run
+        )
 
     now_seconds = _unix_seconds(now, "now")
     now_us = None if now_seconds is None else microseconds(now_seconds)
     reading = reading_anew()
-    ledger = Ledger(source=LogSource(reading))
-    for batch in reading.batches():
-        ledger.add(batch)
-    reports = [
-        RunReport(
-            books=ledger.books(name, now_us=now_us),
-            details=ledger.details(name, now_us=now_us),
-            notes=reading.notes,
-            skipped_lines=reading.skipped_lines,
-            skips=reading.skips,
-            format=reading.format,
-            has_clock=reading.has_clock,
-            price_per_gpu_hour=price_per_gpu_hour,
-        )
-        for name in ledger.runs()
-    ]
+    ledger = ledger_for(reading, now_us)
+    with without_garbage_collection():
+        for batch in reading.batches():
+            ledger.add(batch)
+        reports = run_reports(ledger, reading, now_us, price=price_per_gpu_hour)
     return Recording(reports, lambda: reading_anew().batches())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,8 +50,9 @@ class RunReport:
 
     @property
     def price(self) -> float | None:
-        """Price of a GPU-hour, in whatever currency the user thinks in; None if nobody gave one."""
-        return self.books.price_per_gpu_hour if self.price_per_gpu_hour is None else self.price_per_gpu_hour
+        """Price of a GPU-hour, in whatever currency the user thinks in; None if nobody gave one that is a price."""
+        price = self.books.price_per_gpu_hour if self.price_per_gpu_hour is None else self.price_per_gpu_hour
+        return price if price is not None and 0 <= price < math.inf else None
 
     @property
     def steps(self) -> int | None:
@@ -76,11 +78,12 @@ class RunReport:
         return {name: getattr(gpu, name) / HOUR for name in (*ACCOUNTS, "idle", "held")}
 
     def money(self) -> dict[str, float] | None:
-        """Price times GPU-hours by account; None where the price or the GPUs are unknown."""
+        """Price times GPU-hours by account; None where the price or the GPUs are unknown, or the product no number."""
         hours, price = self.gpu_hours(), self.price
         if hours is None or price is None:
             return None
-        return {name: value * price for name, value in hours.items()}
+        money = {name: value * price for name, value in hours.items()}
+        return money if math.isfinite(money["held"]) else None
 
     def share(self, account: Account) -> float | None:
         """The account's part of the run's time; None for a run of no length."""

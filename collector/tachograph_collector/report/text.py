@@ -16,6 +16,8 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC)
+_LAST_US: Final = (LAST_MOMENT - EPOCH) // timedelta(microseconds=1)
 _ALMOST_A_MINUTE: Final = MINUTE - SECOND // 20
 _ALMOST_AN_HOUR: Final = HOUR - 3 * SECOND
 """From here on, rounding would say 60 of the smaller unit."""
@@ -53,8 +55,8 @@ def seconds_or_none(us: int | None) -> float | None:
 
 
 def moment(us: int) -> datetime:
-    """The instant as an aware UTC datetime, exact to the microsecond and good for the years 1 to 9999."""
-    return EPOCH + timedelta(microseconds=us)
+    """The instant as an aware UTC datetime, exact to the microsecond; beyond the year 9999, its last microsecond."""
+    return LAST_MOMENT if us > _LAST_US else EPOCH + timedelta(microseconds=us)
 
 
 def instant(us: int | None, *, with_seconds: bool = False) -> str:
