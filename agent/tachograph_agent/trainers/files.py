@@ -49,6 +49,8 @@ class Source:
         self.size_bytes = 0
         self._spool: IO[bytes] | None = None
         if path == "-":
+            if sys.stdin is None:
+                raise ReadingError("standard input is closed; pipe a log into it, or name a file")
             self._keep(_spooled(sys.stdin.buffer))
             return
         try:

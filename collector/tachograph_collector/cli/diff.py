@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
-from tachograph_collector.cli.parsing import Price, Zone
+from tachograph_collector.cli.parsing import Price, Year, Zone
 
 if TYPE_CHECKING:
     from tachograph_collector.report.model import RunReport
@@ -27,7 +27,7 @@ Examples:
 @click.argument("log_b", metavar="B")
 @click.option("--format", "format_name", metavar="NAME", help="Read both as this format.")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
-@click.option("--year", type=click.IntRange(1970, 9998), help="Year of dates that name none.")
+@click.option("--year", type=Year(), help="Year of dates that name none.")
 @click.option("--run-a", metavar="NAME", help="The run of A, where that log holds several.")
 @click.option("--run-b", metavar="NAME", help="The run of B, where that log holds several.")
 @click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the logs.")

@@ -15,9 +15,12 @@ from typing import Final
 import click
 
 from tachograph_collector.report.errors import MissingExtraError, ReportError
+from tachograph_collector.report.text import visible
 
 DEBUG: Final = "TACHOGRAPH_DEBUG"
 """The environment variable that asks for tracebacks."""
+
+_LONGEST_SENTENCE: Final = 4000
 
 OK: Final = 0
 GATE_FAILED: Final = 1
@@ -47,7 +50,7 @@ class BadInputError(click.ClickException):
 
     def show(self, file: object = None) -> None:  # noqa: ARG002 - click's signature
         """One sentence on standard error."""
-        click.echo(f"tachograph: {self.format_message()}", err=True)
+        _say(self.format_message())
 
 
 class DefectError(BadInputError):
@@ -81,22 +84,32 @@ def guarded(work: Callable[[], object]) -> int:
         error.show()
         return error.exit_code
     except ReportError as error:
-        click.echo(f"tachograph: {error}", err=True)
+        _say(str(error))
         return EXTRA_MISSING if isinstance(error, MissingExtraError) else BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        click.echo("tachograph: interrupted", err=True)
+        _say("interrupted")
         return INTERRUPTED
     except (BrokenPipeError, ReaderGoneError):
         return _reader_gone()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"tachograph: {where}{(error.strerror or str(error)).lower()}", err=True)
+        where = f"{error.filename}: " if error.filename else "standard output: "
+        _say(f"{where}{reason(error)}")
         return BAD_INPUT
     except Exception as error:  # noqa: BLE001 - the outermost edge: a defect has its own exit code, so no gate misreads it
         _traceback_if_wanted()
-        click.echo(f"tachograph: {_defect(error)}", err=True)
+        _say(_defect(error))
         return DEFECT
     return result if isinstance(result, int) else OK
+
+
+def _say(sentence: str) -> None:
+    """One line on standard error; names of files and values from logs can't move the cursor there or break the line."""
+    click.echo(f"tachograph: {visible(sentence, _LONGEST_SENTENCE)}", err=True)
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in its own words, as a part of a sentence."""
+    return (error.strerror or str(error)).lower()
 
 
 def _defect(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -64,5 +65,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The ``tachograph`` program."""
+    """The ``tachograph`` program. Where standard output is closed, what would go there goes nowhere."""
+    if sys.stdout is None:  # the standard library's word for a descriptor that is closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open until the end
     cli.main(prog_name="tachograph")

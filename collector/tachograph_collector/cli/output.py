@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tachograph_collector.cli.errors import BadInputError
+from tachograph_collector.cli.errors import BadInputError, reason
 
 
 def check_writable(option: str, path: str) -> None:
     """Refuse early, before a long log is read, a target that can't be written."""
+    if not path:
+        raise BadInputError(f"{option} '': expected the name of a file")
     target = Path(path)
     folder = target.parent
     if target.is_dir():
@@ -23,6 +25,17 @@ def check_writable(option: str, path: str) -> None:
         raise BadInputError(f"{option} {path}: there is no directory {folder}; make it first")
     if not os.access(folder, os.W_OK):
         raise BadInputError(f"{option} {path}: the directory {folder} can't be written to")
+
+
+@contextmanager
+def told_as(what: str) -> Iterator[None]:
+    """Turn what the system says about a write into a sentence that begins with ``what``."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BadInputError(f"{what}: can't be written ({reason(error)}); nothing of it is left") from error
 
 
 @contextmanager

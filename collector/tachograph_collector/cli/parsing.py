@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
 else:  # click 8.1 and 8.2 have no such parameter
     _ParamType = click.ParamType
+
+
+_MOST_DIGITS: Final = 18
 
 
 class Zone(_ParamType):
@@ -84,6 +87,38 @@ class Share(_ParamType):
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is no share; expected 0 to 1 or a percentage, such as 0.9 or 90%", param, ctx)
         return share
+
+
+class _Whole(_ParamType):
+    """A whole number within bounds; each kind says what it is in its own sentence."""
+
+    low: ClassVar[int]
+    high: ClassVar[int]
+    expected: ClassVar[str]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        text = str(value).strip()
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else -1
+        if not self.low <= number <= self.high:
+            self.fail(f"{value!r} is no {self.expected}", param, ctx)
+        return number
+
+
+class NumGpus(_Whole):
+    """How many GPUs a run held."""
+
+    name = "number"
+    low, high = 1, 1_000_000_000
+    expected = "number of GPUs; expected a whole number, 1 to 1000000000"
+
+
+class Year(_Whole):
+    """The year of dates that name none."""
+
+    name = "year"
+    low, high = 1970, 9998
+    expected = "year; expected four digits, such as 2026"
 
 
 class Price(_ParamType):

@@ -14,7 +14,7 @@ from tachograph_agent.events import microseconds
 
 from tachograph_collector.cli import output
 from tachograph_collector.cli.errors import BAD_INPUT, EXIT_CODES_HELP, GATE_FAILED, BadInputError, extra_missing
-from tachograph_collector.cli.parsing import Instant, Price, Share, Zone, unix_seconds
+from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Year, Zone, unix_seconds
 
 if TYPE_CHECKING:
     from tachograph_collector.report.model import RunReport
@@ -36,7 +36,7 @@ Examples:
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @click.option("--format", "format_name", metavar="NAME", help="Read as this format ('tachograph formats' lists them).")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
-@click.option("--year", type=click.IntRange(1970, 9998), help="Year of dates that name none.")
+@click.option("--year", type=Year(), help="Year of dates that name none.")
 @click.option("--start", type=Instant(), help="When a log without a clock began: ISO 8601 or Unix seconds.")
 @click.option("--run", "run_name", metavar="NAME", help="Name of the run where the log names none.")
 @click.option("--now", type=Instant(), help="Read as if it were this time: an unfinished run lasts until then.")
@@ -47,7 +47,7 @@ Examples:
 @click.option("--minutes", metavar="FILE", help="Write a row a minute to FILE.csv or FILE.parquet; '-' is CSV here.")
 @click.option("--html", metavar="FILE", help="Write the report as one page that opens offline.")
 @click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the log.")
-@click.option("--gpus", type=click.IntRange(min=1), help="Number of GPUs, where the log doesn't tell it.")
+@click.option("--gpus", type=NumGpus(), help="Number of GPUs, where the log doesn't tell it.")
 @click.option(
     "--fail-under",
     type=Share(),
@@ -135,7 +135,7 @@ def _write(reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, 
     if html is not None:
         from tachograph_collector.report.html import render_html
 
-        with output.written_whole(html) as path:
+        with output.told_as(f"--html {html}"), output.written_whole(html) as path:
             path.write_text(render_html(reports), encoding="utf-8")
     if as_json:
         from tachograph_collector.report.json_report import to_json

@@ -27,6 +27,8 @@ from tachograph_collector.report.text import (
 )
 from tachograph_collector.report.verdict import cause_words, headline, run_line
 
+NUM_RUNS: Final = 50
+"""Runs shown; the rest are counted."""
 NUM_WORST: Final = 5
 NUM_LISTED: Final = 5
 """Anomalies, notes and skipped lines shown each; the rest are counted."""
@@ -38,10 +40,13 @@ def render_terminal(runs: Sequence[RunReport], console: Console) -> None:
     page = Page(console)
     if not runs:
         page.line("No run in this log: it has no step, save, start or end of an attempt or run.")
-    for index, run in enumerate(runs):
+    for index, run in enumerate(runs[:NUM_RUNS]):
         if index:
             page.blank()
         _one(run, page)
+    if len(runs) > NUM_RUNS:
+        page.blank()
+        page.line(f"and {count(len(runs) - NUM_RUNS, 'more run')}: --json has them all", "bold")
 
 
 class Page:

@@ -21,7 +21,7 @@ def failing(error: BaseException):
         (errors.extra_missing("--html"), 3, "pip install 'tachograph[collector]'\n"),
         (KeyboardInterrupt(), 130, "tachograph: interrupted\n"),
         (FileNotFoundError(2, "No such file", "x"), 2, "tachograph: x: no such file\n"),
-        (OSError(28, "No space left on device"), 2, "tachograph: no space left on device\n"),
+        (OSError(28, "No space left on device"), 2, "tachograph: standard output: no space left on device\n"),
     ],
 )
 def test_what_went_wrong_is_one_sentence_and_a_code(error, code, sentence, capsys) -> None:
@@ -32,9 +32,19 @@ def test_what_went_wrong_is_one_sentence_and_a_code(error, code, sentence, capsy
     assert code in errors.EXIT_CODES
 
 
-def test_a_defect_shows_where_it_is_and_can_not_be_taken_for_a_failed_gate(capsys) -> None:
+def test_a_defect_says_where_it_is_and_can_not_be_taken_for_a_failed_gate(capsys, monkeypatch) -> None:
+    monkeypatch.delenv(errors.DEBUG, raising=False)
+    assert errors.guarded(failing(ZeroDivisionError("oops\nand more"))) == errors.DEFECT
+    told = capsys.readouterr().err
+    assert "(ZeroDivisionError: oops and more in test_errors.py, line " in told
+    assert "report it" in told
+    assert told.count("\n") == 1
+
+
+def test_whoever_wants_to_see_the_traceback_of_a_defect_can(capsys, monkeypatch) -> None:
+    monkeypatch.setenv(errors.DEBUG, "1")
     assert errors.guarded(failing(ZeroDivisionError("oops"))) == errors.DEFECT
-    assert "ZeroDivisionError: oops" in capsys.readouterr().err
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_command_that_returns_a_code_exits_with_it() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import click
 import pytest
-from tachograph_collector.cli.parsing import Instant, Price, Share, Zone, unix_seconds
+from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Year, Zone, unix_seconds
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -59,3 +59,17 @@ def test_a_share_that_could_be_misread_is_refused(text: str) -> None:
 def test_what_is_no_price_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no price"):
         Price().convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "1e3", "2.5", "many", "", "9" * 5000, "\u0664"])
+def test_what_is_no_number_of_gpus_is_refused_with_what_is_expected(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no number of GPUs; expected a whole number"):
+        NumGpus().convert(text, None, None)
+    assert NumGpus().convert("64", None, None) == 64
+
+
+@pytest.mark.parametrize("text", ["26", "1969", "9999", "this"])
+def test_what_is_no_year_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no year; expected four digits"):
+        Year().convert(text, None, None)
+    assert Year().convert("2026", None, None) == 2026

@@ -123,3 +123,10 @@ def test_a_bar_has_its_whole_width_and_a_cell_for_whatever_is_not_nothing(amount
     cells = share_out(amounts, 60)
     assert sum(cells) == 60
     assert all((cell > 0) == (amount > 0) for cell, amount in zip(cells, amounts, strict=True))
+
+
+def test_a_log_of_thousands_of_runs_shows_some_and_counts_the_rest() -> None:
+    runs = [made_up.clean()] * 2_050
+    text = shown(*runs)
+    assert "and 2,000 more runs: --json has them all" in text
+    assert text.count("At risk") == 50
