@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tachograph_agent.events import AnyEvent, CheckpointPersisted, CheckpointSaved, CheckpointStart, Mode, Phase
+from tachograph_agent.events import (
+    LONGEST_DURATION_SECONDS,
+    AnyEvent,
+    CheckpointPersisted,
+    CheckpointSaved,
+    CheckpointStart,
+    Mode,
+    Phase,
+)
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.megatron_lines import Mark
 
@@ -54,7 +62,7 @@ class Gaps:
             end = item.end_t if item.end_t is not None else start + (item.dur_s or 0.0)
             end = max(start, end)
             if item.kind == "eval":
-                if end > start:
+                if 0.0 < end - start <= LONGEST_DURATION_SECONDS:  # a clock that jumps makes no evaluation of years
                     events.append(Phase(t=end, dur=end - start, name="eval", run=run, attempt=attempt))
             else:
                 mode: Mode = "async" if item.is_async else "sync"

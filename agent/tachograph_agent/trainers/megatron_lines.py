@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from tachograph_agent.events import LONGEST_DURATION_SECONDS
 from tachograph_agent.trainers.text import Clock, integer, number, pairs
 
-LONGEST_S: Final = 1e9
-"""No record stands for more than 30 years; one that says so is broken."""
+LONGEST_S: Final = LONGEST_DURATION_SECONDS
+"""No record stands for so long; one that says so is broken."""
 _HEAD: Final = re.compile(r"\biteration +(\d{1,18})/ *(\d{1,18}) *(?:\||$)")
 _BARE_HEAD: Final = re.compile(r"(?:^|\]) *iteration *\d*(?:/ *\d*)?\s*$")
 _ELAPSED: Final = re.compile(r"elapsed time per iteration \((m?s)\): *([\d.]+) *\|")
@@ -67,9 +68,9 @@ def record(line: str, clock: Clock) -> Record | None:
     if head is None or elapsed is None:
         return None
     one = number(elapsed.group(2))
-    if one is None or not one < LONGEST_S:
-        return None
     unit_s = 0.001 if elapsed.group(1) == "ms" else 1.0
+    if one is None or not one * unit_s < LONGEST_S:
+        return None
     # A field without its closing bar may be cut in the middle of its number.
     fields = pairs(line[head.start() : line.rfind("|")])
     skipped, nans = fields.get("number of skipped iterations"), fields.get("number of nan iterations")

@@ -285,6 +285,8 @@ class Reader:
         if told is not None and 0 < first.iteration - told <= max(interval, 1):
             count = first.iteration - told
         count = max(min(count, first.iteration), 1)
+        if first.one_s * count >= LONGEST_S:
+            count = 1
         dur = first.one_s * count
         end = first.t if first.t is not None else self.t + dur
         begin = max(end - dur, 0.0)

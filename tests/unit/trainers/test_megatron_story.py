@@ -169,3 +169,23 @@ def test_an_old_record_stands_where_its_time_says_and_in_the_attempt_of_that_tim
     lines = [record(i, 2.0 * i) for i in (1, 2, 3)]
     events = told(*lines, record(2, 60.0), record(3, 62.0), lines[1], record(4, 64.0))
     assert [(s.step, s.t - BEGIN_S, s.attempt) for s in steps(events)][-3:] == [(3, 62.0, 1), (2, 4.0, 0), (4, 64.0, 1)]
+
+
+def test_a_clock_that_jumps_makes_no_evaluation_of_years() -> None:
+    years = 3 * 366 * 86_400.0
+    events = told(
+        record(1, 2.0), record(2, 4.0), EVALUATED.format(2), record(3, years), EVALUATED.format(3),
+        record(4, years + 5.0),
+    )  # fmt: skip
+    assert [phase.dur for phase in of(events, "phase")] == [3.0]
+    assert [step.step for step in steps(events)] == [1, 2, 3, 4]
+
+
+def test_a_first_record_does_not_stand_for_years() -> None:
+    slow = 200 * 86_400_000.0
+    events = told(record(700, None, ms=slow), record(710, None), record(720, None))
+    assert [(step.step, step.count, step.dur) for step in steps(events)] == [
+        (700, 1, slow / 1000),
+        (710, 10, 20.0),
+        (720, 10, 20.0),
+    ]
