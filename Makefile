@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo test check format bench clean python
+.PHONY: help demo test check format bench studies clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,9 @@ format: $(STAMP) ## Let ruff put the code in order
 
 bench: $(STAMP) ## Measure the figures of docs/benchmarks.md, as ratios within one run
 	$(BIN)/python bench/run.py
+
+studies: $(STAMP) ## Make the pages and plots of docs/studies anew; STUDY=flat-top makes one
+	@for study in docs/studies/study_$(if $(STUDY),$(subst -,_,$(STUDY)),*).py; do $(BIN)/python $$study || exit 1; done
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
