@@ -36,7 +36,7 @@ def test_the_one_misprinted_percentage_of_llama_3_is_found(found: studykit.Numbe
     assert llama["gpu_share"] == pytest.approx(268 / 419)
 
 
-def test_opt_kept_a_day_s_work_for_every_day_and_two_thirds_more(found: studykit.Numbers) -> None:
+def test_the_stretches_of_opt_add_up_to_the_work_that_it_did(found: studykit.Numbers) -> None:
     opt = found["opt"]
     assert opt["goodput"] == pytest.approx(33 * 1024 / 992 / 56)
     assert sum(span["days"] * span["goodput"] for span in opt["spans"]) == pytest.approx(opt["needed_d"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from importlib import import_module
 from types import ModuleType
 
@@ -44,5 +44,5 @@ def test_the_list_of_studies_has_it(study: ModuleType) -> None:
 
 def _words(svg: str) -> list[str]:
     """What is written in a drawing, in order; where it stands may depend on the version of the library."""
-    root = ElementTree.fromstring(svg)
+    root = ET.fromstring(svg)
     return [re.sub(r"\s+", " ", text) for text in root.itertext() if text.strip() and "{" not in text]
