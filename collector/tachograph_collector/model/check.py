@@ -45,6 +45,21 @@ def fraction(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def whole(name: str, value: ArrayLike, least: int) -> Floats:
+    """``value`` as whole numbers of ``least`` or more, kept as floats for the arithmetic."""
+    array = numbers(name, value)
+    _refuse(name, array, (array < least) | (array != np.floor(array)), f"a whole number of at least {least}")
+    return array
+
+
+def sample(name: str, value: ArrayLike) -> Floats:
+    """``value`` as one row of at least one float, each 0 or more: durations that were observed."""
+    array = not_negative(name, value)
+    if array.ndim != 1 or array.size == 0:
+        raise ModelError(f"{name} is an array of shape {array.shape}; expected one row of at least one number")
+    return array
+
+
 def at_most(name: str, value: Floats, limit_name: str, limit: Floats) -> None:
     """Refuse ``value`` above ``limit``."""
     value, limit = np.broadcast_arrays(value, limit)
