@@ -185,3 +185,11 @@ def test_a_directory_that_links_to_itself_is_read_once(tmp_path: Path) -> None:
     write(folder / "run.jsonl", a_run())
     (folder / "again").symlink_to(folder)
     assert the_run(str(folder))["kept_s"] == 60
+
+
+def test_the_gate_says_a_hostile_name_without_obeying_it(tmp_path: Path) -> None:
+    name = "\x1b]0;pwn\x07\nrun"
+    told = replay("--fail-under", "0.5", write(tmp_path / "run.jsonl", [{**event, "run": name} for event in a_run()]))
+    assert told.stderr.count("\n") == 2
+    assert "\x1b" not in told.stderr + told.stdout
+    assert r"gate: \x1b]0;pwn\x07\nrun: goodput 1.0000 reaches 0.5000" in told.stderr

@@ -15,6 +15,7 @@ from tachograph_agent.events import microseconds
 from tachograph_collector.cli import output
 from tachograph_collector.cli.errors import BAD_INPUT, EXIT_CODES_HELP, GATE_FAILED, BadInputError, extra_missing
 from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Year, Zone, unix_seconds
+from tachograph_collector.report.text import visible
 
 if TYPE_CHECKING:
     from tachograph_collector.report.model import RunReport
@@ -169,5 +170,5 @@ def _gate(reports: Sequence[RunReport], fail_under: float) -> int:
         failed = failed or not met
         shown = "unknown" if goodput is None else f"{goodput:.4f}"
         relation = "reaches" if met else "is under" if goodput is not None else "can't be held against"
-        click.echo(f"gate: {report.books.run}: goodput {shown} {relation} {fail_under:.4f}", err=True)
+        click.echo(f"gate: {visible(report.books.run)}: goodput {shown} {relation} {fail_under:.4f}", err=True)
     return GATE_FAILED if failed else 0

@@ -30,6 +30,7 @@ COLUMNS: Final = (
     "run",
 )
 SUFFIXES: Final = (".csv", ".parquet")
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -91,11 +92,17 @@ def _csv(runs: Sequence[RunReport], path: Path) -> int:
                     minute.label,
                     minute.revision,
                     "true" if minute.incomplete else "false",
-                    f"'{run}" if run.startswith(_FORMULA) else run,
+                    _cell(run),
                 )
             )
             num_rows += 1
     return num_rows
+
+
+def _cell(run: str) -> str:
+    """The name as a cell that neither a spreadsheet nor a terminal obeys."""
+    shown = run.translate(_CONTROLS)
+    return f"'{shown}" if run.startswith(_FORMULA) else shown
 
 
 def _parquet(runs: Sequence[RunReport], path: Path) -> int:

@@ -32,6 +32,9 @@ NUM_RUNS: Final = 50
 NUM_WORST: Final = 5
 NUM_LISTED: Final = 5
 """Anomalies, notes and skipped lines shown each; the rest are counted."""
+_MOST_COLUMNS: Final = 4
+_FEWEST_COLUMNS: Final = 1
+_WIDE: Final = 1000
 _PLAIN: Final = str.maketrans({"−": "-", "–": "-", "·": "|", "…": "...", "×": "x", "→": "->"})
 
 
@@ -92,7 +95,7 @@ def _one(run: RunReport, page: Page) -> None:
     if run.books.wall_us:
         page.blank()
         page.show(_bar(run, page))
-        page.show(_accounts(run, page))
+        page.show(_fitting(run, page))
         _subs(run, page)
     _risk(run, page)
     _interruptions(run, page)
@@ -122,17 +125,29 @@ def share_out(amounts: Sequence[int], cells: int) -> list[int]:
     return given
 
 
-def _accounts(run: RunReport, page: Page) -> Table:
+def _fitting(run: RunReport, page: Page) -> Table:
+    """The accounts with as many columns as the terminal has room for: a number that is cut off is a wrong number."""
+    wide = page.console.options.update(width=_WIDE)
+    for num_columns in range(_MOST_COLUMNS, _FEWEST_COLUMNS, -1):
+        table = _accounts(run, page, num_columns)
+        if page.console.measure(table, options=wide).maximum <= page.width:
+            return table
+    return _accounts(run, page, _FEWEST_COLUMNS)
+
+
+def _accounts(run: RunReport, page: Page, num_columns: int) -> Table:
+    """Each account with its time, share, GPU-hours and money; only the first ``num_columns`` of those."""
     books = run.books
-    gpu, money = run.gpu_hours(), run.money()
+    gpu = run.gpu_hours() if num_columns >= 3 else None
+    money = run.money() if num_columns >= 4 else None
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="dim")
     table.add_column("account", no_wrap=True)
-    for title in ("time", "share", *(["GPU-hours"] if gpu else []), *(["money"] if money else [])):
+    for title in ("time", "share", *(["GPU-hours"] if gpu else []), *(["money"] if money else []))[:num_columns]:
         table.add_column(title, justify="right", no_wrap=True)
 
     def row(name: Text, us: int | None, key: str) -> None:
         share = us / books.wall_us if us is not None and books.wall_us else None
-        cells = [duration(us) if us is not None else "", percent(share) if share is not None else ""]
+        cells = [duration(us) if us is not None else "", percent(share) if share is not None else ""][:num_columns]
         cells += [amount(gpu[key], 1)] if gpu else []
         cells += [amount(money[key], 2)] if money else []
         table.add_row(name, *(page.text(cell) for cell in cells))

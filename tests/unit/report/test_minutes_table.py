@@ -100,3 +100,16 @@ def test_a_write_that_fails_leaves_the_old_file_as_it_was(tmp_path: Path) -> Non
         write_minutes(RunReport(books=report.books, details=details), target)
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["m.csv"]
+
+
+def test_a_name_in_a_csv_can_neither_move_a_terminal_nor_run_in_a_spreadsheet(tmp_path: Path) -> None:
+    names = {
+        "\x1b]0;pwn\x07\nrun": "\\x1b]0;pwn\\x07\\x0arun",
+        "=1+1": "'=1+1",
+        "\t=1": "'\\x09=1",
+        "größe 😀": "größe 😀",
+    }
+    for name, cell in names.items():
+        write_minutes(made_up.clean(name), tmp_path / "m.csv")
+        with (tmp_path / "m.csv").open(encoding="utf-8", newline="") as file:
+            assert {row["run"] for row in csv.DictReader(file)} == {cell}

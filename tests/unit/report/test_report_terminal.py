@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 from rich.console import Console
+from tachograph_collector.report import palette
 from tachograph_collector.report.model import RunReport, Window
 from tachograph_collector.report.terminal import render_terminal, share_out
 from tachograph_collector.report.windows import clip
 from unit.report import made_up
+
+GLYPHS = {f"{glyph * 2} " for glyph in palette.GLYPHS.values()}
 
 
 def shown(*runs: RunReport, width: int = 100, **options: Any) -> str:
@@ -130,3 +133,16 @@ def test_a_log_of_thousands_of_runs_shows_some_and_counts_the_rest() -> None:
     text = shown(*runs)
     assert "and 2,000 more runs: --json has them all" in text
     assert text.count("At risk") == 50
+
+
+@pytest.mark.parametrize("width", [30, 34, 40, 46, 52])
+def test_a_terminal_too_narrow_for_every_column_shows_fewer_and_cuts_no_number(width: int) -> None:
+    report = made_up.three_attempts()
+    whole, narrow = (
+        {line.split()[1]: line.split()[2:] for line in shown(report, width=columns).splitlines() if line[:3] in GLYPHS}
+        for columns in (120, width)
+    )
+    assert whole.keys() == narrow.keys() == {"kept", "checkpoint", "lost", "restart"}
+    for account, cells in narrow.items():
+        assert cells == whole[account][: len(cells)]
+        assert len(cells) >= 2
