@@ -24,7 +24,7 @@ LARGEST_STEP: Final = 2**63 - 1
 """The largest step number that every database and data frame can hold."""
 
 LONGEST_DURATION_SECONDS: Final = 366 * 86_400.0
-"""No step, save or phase lasts longer than a year; a ``dur`` that says so is broken, and would make a run of decades."""
+"""No step, save or phase lasts longer than a year; a ``dur`` that says so is broken, and would make the run as long."""
 
 Time = Annotated[float, Meta(ge=0.0, lt=LATEST_UNIX_SECONDS)]
 Seconds = Annotated[float, Meta(ge=0.0, lt=LATEST_UNIX_SECONDS)]
