@@ -7,12 +7,13 @@ page's own policy forbids scripts and requests, should both fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, CheckpointRecord
 from tachograph_collector.report import palette
 from tachograph_collector.report.errors import MissingExtraError
 from tachograph_collector.report.model import RunReport, cost_us
+from tachograph_collector.report.page import page_colours, page_template
 from tachograph_collector.report.text import (
     UNKNOWN,
     amount,
@@ -24,9 +25,6 @@ from tachograph_collector.report.text import (
     visible,
 )
 from tachograph_collector.report.verdict import cause_words, headline, run_line
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 MAX_BYTES: Final = 1_000_000
 CHART_BYTES: Final = 800_000
@@ -47,7 +45,7 @@ def render_html(runs: Sequence[RunReport]) -> str:
         from tachograph_collector.report import charts  # noqa: F401  # told here, not half way
     except ImportError as error:
         raise MissingExtraError("The page", error.name) from error
-    template = _template()
+    template = page_template("page.html.j2")
     sections: list[dict[str, Any]] = []
     num_bytes = 0
     for index, run in enumerate(runs, start=1):
@@ -65,23 +63,8 @@ def render_html(runs: Sequence[RunReport]) -> str:
         num_left_out=len(runs) - len(sections),
         num_not_listed=max(0, len(runs) - MAX_OVERVIEW),
         any_clock=any(run.has_clock for run in runs),
-        colours=_colours(),
+        colours=page_colours(),
     )
-
-
-def _template() -> Template:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise MissingExtraError("The page", error.name) from error
-    environment = Environment(
-        loader=PackageLoader("tachograph_collector.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2")
 
 
 def _size(value: Any) -> int:
@@ -91,14 +74,6 @@ def _size(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(_size(item) + 12 for item in value)
     return len(str(value).encode("utf-8", "replace"))
-
-
-def _colours() -> dict[str, list[tuple[str, str]]]:
-    light = [*palette.LIGHT.items(), ("idle", palette.IDLE[0])]
-    dark = [*palette.DARK.items(), ("idle", palette.IDLE[1])]
-    light += [(f"phase-{name}", pair[0]) for name, pair in palette.PHASES.items()]
-    dark += [(f"phase-{name}", pair[1]) for name, pair in palette.PHASES.items()]
-    return {"light": light, "dark": dark}
 
 
 def _overview(run: RunReport, anchor: str) -> dict[str, Any]:
