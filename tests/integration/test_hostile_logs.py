@@ -107,7 +107,13 @@ def test_findings_are_told_where_there_is_no_run(tmp_path: Path) -> None:
     told = replay(write(tmp_path / "run.jsonl", [*beats, *findings]))
     assert told.exit_code == 2
     assert "5 health" in told.stderr
-    assert "'Xid 70'; 'Xid 71'; 'Xid 72'" in told.stderr
+    assert "'Xid 70' at 2027-01-15T08:01:10Z; 'Xid 71' at 2027-01-15T08:01:11Z; 'Xid 72' at" in told.stderr
+
+
+def test_a_finding_that_lasted_is_told_with_its_beginning_and_length(tmp_path: Path) -> None:
+    hang = {"kind": "failure", "t": T0 + 600, "dur": 600, "run": "r", "detail": "collective timed out"}
+    told = replay(write(tmp_path / "run.jsonl", [hang]))
+    assert "'collective timed out' from 2027-01-15T08:00:00Z for 10 min" in told.stderr
 
 
 YEARLESS = "[08/30 10:00:{:02d}] d2.utils.events INFO:  eta: 0:00:09  iter: {}  total_loss: 2.0  time: 1.0  lr: 0.1\n"

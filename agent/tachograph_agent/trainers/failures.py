@@ -301,6 +301,23 @@ def _pieces(line: str) -> list[str]:
     return [f"[rank{rank}]:{message}" for rank, message in tagged(line)] or [line]
 
 
+def _with_first_starts(events: Iterator[AnyEvent], context: Context) -> Iterator[AnyEvent]:
+    """The events, and before a restart the start of the attempt that it replaced, if the log doesn't show that."""
+    started: set[object] = set()
+    failed_at: dict[object, float] = {}
+    for event in events:
+        if isinstance(event, Failure):
+            failed_at[event.attempt] = event.t
+        elif isinstance(event, AttemptStart) and isinstance(event.attempt, int):
+            replaced = event.attempt - 1
+            if replaced in failed_at and replaced not in started:
+                context.note("When an attempt began that failed is not in this log: it stands at its failure.")
+                yield AttemptStart(t=failed_at[replaced], run=event.run, attempt=replaced)
+                started.add(replaced)
+            started.add(event.attempt)
+        yield event
+
+
 def _after(t: float | None, other: float | None) -> bool:
     return t is None or other is None or t >= other
 
@@ -326,6 +343,9 @@ class FailureLines:
 
     def read(self, lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
         """Failures, restarts and health findings, one event an incident."""
+        return _with_first_starts(self._read(lines, context), context)
+
+    def _read(self, lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
         clock = Clock(context)
         watch = FailureWatch(context, clock)
         t: float | None = None

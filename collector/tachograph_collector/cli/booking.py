@@ -21,7 +21,7 @@ from tachograph_collector.cli.progress import progress_bar
 from tachograph_collector.ledger.books import Books, GpuHours
 from tachograph_collector.report.booked import ledger_for, run_reports, without_garbage_collection
 from tachograph_collector.report.model import LossPoint, RunReport, Window
-from tachograph_collector.report.text import count, iso, visible
+from tachograph_collector.report.text import SECOND, count, duration, iso, visible
 from tachograph_collector.report.windows import clip
 
 _NUM_FINDINGS: Final = 3
@@ -111,13 +111,15 @@ def _nothing_booked(paths: Sequence[str], reading: Reading, now_us: int | None) 
         earliest_us = min(microseconds(event.t) for event in batch)
         first_us = earliest_us if first_us is None else min(first_us, earliest_us)
         findings += [
-            f"{event.detail[:_NUM_QUOTED]!r}" for event in batch if isinstance(event, Failure | Health) and event.detail
+            _finding(event, reading) for event in batch if isinstance(event, Failure | Health) and event.detail
         ][: _NUM_FINDINGS - len(findings)]
     if first_us is not None and now_us is not None and first_us > now_us:
         return f"{where}: nothing had happened by {iso(now_us)}, the time of --now; the log begins at {iso(first_us)}"
     if kinds:
         counts = ", ".join(f"{number} {visible(kind, 40)}" for kind, number in kinds.most_common(5))
         found = f"; it tells of {'; '.join(findings)}" if findings else ""
+        if findings and reading.notes:
+            found += f" ({' '.join(reading.notes)})"
         return (
             f"{where}: {count(kinds.total(), 'event')} ({counts}), "
             f"and no step, save or start among them: there is no run to be booked{found}"
@@ -129,6 +131,15 @@ def _nothing_booked(paths: Sequence[str], reading: Reading, now_us: int | None) 
         f"{where}: no event is in it; {count(reading.skipped_lines, 'line')} could not be read as {reading.format}, "
         f"the first is line {first.line_number}: {first.reason}"
     )
+
+
+def _finding(event: Failure | Health, reading: Reading) -> str:
+    """What a failure or a finding says, and when it was and for how long where the log tells."""
+    lasted = microseconds(event.dur) if event.dur else 0
+    told = repr((event.detail or "")[:_NUM_QUOTED])
+    if reading.has_clock:
+        told += f" {'from' if lasted else 'at'} {iso((microseconds(event.t) - lasted) // SECOND * SECOND)}"
+    return f"{told} for {duration(lasted)}" if lasted else told
 
 
 def _windows(reports: Sequence[RunReport], options: Options) -> list[RunReport]:

@@ -90,8 +90,15 @@ def test_a_torchelastic_restart_is_one_new_attempt_however_many_agents_print_it(
     events, _ = read(ADAPTER, ELASTIC.format(2) + "\n" + ELASTIC.format(2))
     failures, starts = of(events, "failure"), of(events, "attempt.start")
     assert [(f.attempt, f.category, f.unknown_fields["restarts_left"]) for f in failures][:1] == [(0, "unknown", 1)]
-    assert [(s.attempt, s.world_size, s.resume_step) for s in starts] == [(1, 16, None)]
-    assert starts[0].t == AT_S - 0.5
+    assert [(s.attempt, s.world_size, s.resume_step) for s in starts] == [(0, None, None), (1, 16, None)]
+    assert starts[1].t == AT_S - 0.5
+
+
+def test_an_attempt_that_a_restart_replaced_is_there_although_its_start_is_not_in_the_log() -> None:
+    events, context = read(ADAPTER, ELASTIC.format(2))
+    failure, start = of(events, "failure")[0], of(events, "attempt.start")[0]
+    assert (start.attempt, start.t) == (failure.attempt, failure.t)
+    assert any("it stands at its failure" in note for note in context.notes)
 
 
 def test_the_root_cause_table_names_rank_node_and_exit() -> None:
