@@ -45,15 +45,20 @@ def seconds(value: float) -> str:
 
 def run_line(plan: Plan) -> str:
     """Which design is planned, in one line."""
-    inputs, (low, mtbf, high) = plan.inputs, plan.mtbfs_s
+    inputs = plan.inputs
     return " · ".join(
         [
             f"{count(round(inputs.value('nodes')), 'node')} of {count(round(inputs.value('gpus_per_node')), 'GPU')}",
-            f"the job fails every {seconds(mtbf)} ({seconds(low)} to {seconds(high)})",
+            f"the job fails every {seconds(plan.mtbfs_s[1])} ({range_of_mtbf(plan)})",
             f"restart {seconds(plan.costs.restart_s)}",
             f"run of {figure('run_length', inputs.value('run_length'))}",
         ]
     )
+
+
+def range_of_mtbf(plan: Plan) -> str:
+    """``6 h to 50 h``"""
+    return f"{seconds(plan.mtbfs_s[0])} to {seconds(plan.mtbfs_s[2])}"
 
 
 def headline(plan: Plan) -> str:

@@ -91,10 +91,13 @@ def job_mtbf(inputs: Inputs) -> Number:
 
 
 def effective_rate(inputs: Inputs) -> tuple[float, str]:
-    """(bytes a second, which number binds) of a checkpoint on its way to storage."""
-    nodes = inputs.value("nodes") * inputs.value("node_write")
-    shared = inputs.value("storage")
-    return (shared, "storage") if shared <= nodes else (nodes, "node_write")
+    """(bytes a second, which number binds) of a checkpoint on its way to storage; one of the two must be known."""
+    rates = []
+    if inputs.has("storage"):
+        rates.append((inputs.value("storage"), "storage"))
+    if inputs.has("node_write"):
+        rates.append((inputs.value("nodes") * inputs.value("node_write"), "node_write"))
+    return min(rates, key=lambda rate: rate[0])
 
 
 def _snapshot(inputs: Inputs) -> Number:

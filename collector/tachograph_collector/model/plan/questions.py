@@ -132,7 +132,7 @@ def _save(inputs: Inputs, paid: Costs) -> Iterator[Question]:
             f"the snapshot stops training for {shown(paid.snapshot.value, 'time')}, no less than a blocking save "
             f"({shown(paid.blocking.value, 'time')}): asynchronous saves gain nothing.",
         )
-    if not inputs.has("checkpoint_size") or not all(inputs.has(name) for name in WRITES):
+    if not inputs.has("checkpoint_size") or not any(inputs.has(name) for name in WRITES):
         return
     rate, binding = effective_rate(inputs)
     if inputs.numbers[binding].source == "default":
