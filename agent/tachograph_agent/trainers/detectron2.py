@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from tachograph_agent.events import AnyEvent, CheckpointStart, Phase, RunEnd, Step
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.story import Attempts, StepOrder, framed, just_before, save_told
-from tachograph_agent.trainers.text import Clock, clean, integer, number
+from tachograph_agent.trainers.text import Clock, believable, clean, integer, number
 
 _LINE: Final = re.compile(r"\[(\d\d/\d\d \d\d:\d\d:\d\d)\] (\S+) (\w+): ?(.*)")
 _HEAD: Final = re.compile(r"\[\d\d/\d\d \d\d:\d\d:\d\d\]? ?(?:\w+\.)?(?:d2|detectron2|fvcore)\b")
@@ -183,7 +183,7 @@ class _Reading:
     def _evaluated(self) -> Iterator[AnyEvent]:
         began, self.eval_from = self.eval_from, None
         if began is not None and self.t is not None and self.t > began and self.attempts.begun:
-            yield Phase(t=self.t, attempt=self.attempts.number, name="eval", dur=self.t - began)
+            yield Phase(t=self.t, attempt=self.attempts.number, name="eval", dur=believable(self.t - began))
 
     def _end_if_finished(self) -> Iterator[AnyEvent]:
         if self.finished and self.t is not None:

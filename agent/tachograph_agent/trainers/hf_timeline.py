@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tachograph_agent.events import AnyEvent, AttemptStart, Phase, RunEnd, Step
+from tachograph_agent.events import LONGEST_DURATION_SECONDS, AnyEvent, AttemptStart, Phase, RunEnd, Step
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.story import DurationClock
 
@@ -44,14 +44,14 @@ def eval_seconds(values: Values) -> float | None:
         for name, value in values.items()
         if name.startswith("eval_") and name.endswith("_runtime") and (runtime := real(value)) is not None
     ]
-    known = [runtime for runtime in runtimes if 0.0 <= runtime < 1e9]
+    known = [runtime for runtime in runtimes if 0.0 <= runtime <= LONGEST_DURATION_SECONDS]
     return sum(known) if known else None
 
 
 def train_seconds(values: Values) -> float | None:
     """The whole training's time, evaluations included, from the summary record."""
     runtime = real(values.get("train_runtime"))
-    return runtime if runtime is not None and 0.0 < runtime < 1e9 else None
+    return runtime if runtime is not None and 0.0 < runtime <= LONGEST_DURATION_SECONDS else None
 
 
 def is_training(values: Values) -> bool:

@@ -20,6 +20,9 @@ from tachograph_agent.trainers.megatron_reader import Reader
 
 _FLOATS: Final = msgspec.json.Decoder(list[float])
 
+_END_OF_MINUTE_S: Final = 61.0
+"""A minute has 61 seconds when a leap second is put in."""
+
 
 def steps_of(rows: Sequence[Row], columns: Columns, reader: Reader) -> list[Step]:
     """The steps of as many rows, from the first, as go on from the reader's last record; none if the first doesn't.
@@ -54,9 +57,10 @@ def _whole_run(rows: Sequence[Row], columns: Columns, reader: Reader) -> list[St
     else:
         minutes = found[columns.minute]
         begins = {minute: reader.start_of(minute) for minute in dict.fromkeys(minutes)}
-        times = [
-            begins[minute] + second for minute, second in zip(minutes, _floats(found[columns.second]), strict=True)
-        ]
+        seconds = _floats(found[columns.second])
+        times = [begins[minute] + second for minute, second in zip(minutes, seconds, strict=True)]
+        if max(seconds) >= _END_OF_MINUTE_S:  # no second of a clock: another one's to judge
+            return None
         if times[0] < reader.t or not all(map(le, times, times[1:])):
             return None
     losses = repeat(None) if columns.loss is None else _floats(found[columns.loss])

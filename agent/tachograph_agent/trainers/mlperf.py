@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from tachograph_agent.events import AnyEvent, AttemptStart, Phase, RunEnd, RunStart, Step
+from tachograph_agent.events import LONGEST_DURATION_SECONDS, AnyEvent, AttemptStart, Phase, RunEnd, RunStart, Step
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.failures import FailureWatch
-from tachograph_agent.trainers.text import Clock
+from tachograph_agent.trainers.text import Clock, believable
 
 _MARK: Final = ":::MLLOG"
 _STATUS: Final[dict[str, Any]] = {"success": "completed", "aborted": "failed"}
@@ -154,7 +154,7 @@ class _Run:
     def _timing(self, t: float, value: dict[str, Any], position: int | None) -> list[AnyEvent]:
         """A step told by its own timing. Its number is a running count: the log numbers by samples or tokens."""
         dur = value.get("train_step_timing")
-        if isinstance(dur, bool) or not isinstance(dur, int | float) or not 0 <= dur < LATEST_MS / 1000:
+        if isinstance(dur, bool) or not isinstance(dur, int | float) or not 0 <= dur <= LONGEST_DURATION_SECONDS:
             return []
         is_same = position is not None and position == self._position
         if self._source not in {None, "timing"} or is_same or self._last_timing == (t, float(dur)):
@@ -203,10 +203,12 @@ class _Run:
         return [*self._starts(begin), self._new_step(t, t - begin, 1)]
 
     def _new_step(self, t: float, dur: float, count: int) -> Step:
-        return Step(t=t, dur=round(dur, 6), step=self._step, count=count, run=self._context.run, attempt=self._attempt)
+        return Step(
+            t=t, dur=believable(dur), step=self._step, count=count, run=self._context.run, attempt=self._attempt
+        )
 
     def _phase(self, begin: float, end: float) -> Phase:
-        dur = round(max(end - begin, 0.0), 6)
+        dur = believable(max(end - begin, 0.0))
         return Phase(t=end, dur=dur, name="eval", run=self._context.run, attempt=max(self._attempt, 0))
 
     def _starts(self, trained_from: float | None = None) -> list[AnyEvent]:

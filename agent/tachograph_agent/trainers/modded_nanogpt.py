@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
-from tachograph_agent.events import AnyEvent, RunEnd, Step
+from tachograph_agent.events import LONGEST_DURATION_SECONDS, AnyEvent, RunEnd, Step
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.story import Attempts, DurationClock, StepOrder, framed
 from tachograph_agent.trainers.text import clean, integer, number
@@ -65,9 +65,11 @@ class _Reading:
 
     def _line(self, found: re.Match[str]) -> Iterator[AnyEvent]:
         step, total, timer = integer(found[1]), integer(found[2]), number(found[5])
-        if step is None or timer is None or timer > 1e12:
+        if step is None or timer is None:
             return
         timer_s = timer / 1000.0 if found[6] == "ms" else timer
+        if not 0.0 <= timer_s <= LONGEST_DURATION_SECONDS:
+            return
         if found[3] == "val":
             self.context.note("The training time leaves evaluation out: how long the evaluations took is unknown.")
             back = self.order.last is not None and step < self.order.last

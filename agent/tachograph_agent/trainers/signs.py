@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tachograph_agent.events import LONGEST_DURATION_SECONDS
 from tachograph_agent.trainers.text import rank_of
 
 SHORT = 200
@@ -147,6 +148,12 @@ def short(text: str) -> str:
     return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
 
 
+def _hang_s(milliseconds: str) -> float | None:
+    """How long an operation hung; None for a length that can't be."""
+    hang_s = int(milliseconds) / 1000
+    return hang_s if hang_s <= LONGEST_DURATION_SECONDS else None
+
+
 def _nccl(line: str) -> Sign | None:
     if "NCCL" not in line and "milliseconds" not in line and "eartbeat" not in line and "nccl" not in line:
         return None
@@ -164,7 +171,7 @@ def _nccl(line: str) -> Sign | None:
             + (f" after {int(ran) / 1000:g} s" if ran else ""),
             2,
             victim_rank=rank,
-            hang_s=int(ran) / 1000 if ran else None,
+            hang_s=_hang_s(ran) if ran else None,
             fields=fields,
         )
     found = _WORK.search(line)
@@ -176,9 +183,7 @@ def _nccl(line: str) -> Sign | None:
         )
     found = _RAN.search(line)
     if found is not None:  # the second half of a wrapped record
-        return Sign(
-            "collective_timeout", "NCCL watchdog timeout", 1, victim_rank=rank, hang_s=int(found.group(1)) / 1000
-        )
+        return Sign("collective_timeout", "NCCL watchdog timeout", 1, victim_rank=rank, hang_s=_hang_s(found.group(1)))
     if _HEARTBEAT.search(line):
         return Sign("collective_timeout", short("NCCL heartbeat monitor timed out"), 1, victim_rank=rank)
     if _CUDA_ERROR.search(line):

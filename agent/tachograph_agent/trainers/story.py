@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, Literal
 
 from tachograph_agent.events import (
+    LONGEST_DURATION_SECONDS,
     AnyEvent,
     AttemptStart,
     CheckpointFailed,
@@ -28,8 +29,6 @@ from tachograph_agent.trainers.text import Clock
 NUM_REMEMBERED_STEPS: Final = 65_536
 """How far back a rewritten history is recognised; beyond, a falling step is a new attempt."""
 
-LONGEST_SECONDS: Final = 1e9
-"""A longer duration (30 years) is a misprint."""
 
 _SAVES: Final = (CheckpointStart, CheckpointSaved, CheckpointPersisted, CheckpointFailed)
 _OPENERS: Final = (Step, AttemptStart, CheckpointStart, CheckpointSaved)
@@ -44,7 +43,7 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
     saves_seen = False
     for event in _without_empty_starts(events, context):
         event.run = context.run
-        if event.dur is not None and not 0.0 <= event.dur < LONGEST_SECONDS:  # also True for NaN
+        if event.dur is not None and not 0.0 <= event.dur < LONGEST_DURATION_SECONDS:  # also True for NaN
             context.note(f"A duration of {event.dur:g} s can't be right: it is taken as unknown.")
             event.dur = None
         if isinstance(event, RunEnd):
@@ -121,7 +120,7 @@ class DurationClock:
                 else "it starts where --start says"
             )
             self._context.note(f"The log has no clock: its timeline is made of the durations in it; {where}.")
-        if dur_s is not None and 0.0 < dur_s < LONGEST_SECONDS:  # also False for NaN
+        if dur_s is not None and 0.0 < dur_s < LONGEST_DURATION_SECONDS:  # also False for NaN
             self.now = round(self.now + dur_s, 6)
         return self.now
 

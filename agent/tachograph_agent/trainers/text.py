@@ -11,6 +11,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
+from tachograph_agent.events import LONGEST_DURATION_SECONDS
 from tachograph_agent.trainers.base import Context
 
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -169,6 +170,11 @@ LOOK_AHEAD: Final = 200
 """How far into a line a time of day is looked for."""
 UNKNOWN_YEAR: Final = 1972
 """Taken for dates without a year when nobody says one: a leap year, so that 29 February exists."""
+
+
+def believable(dur_s: float) -> float | None:
+    """The duration to the microsecond; None for one longer than anything lasts, which two wrong times make."""
+    return round(dur_s, 6) if 0.0 <= dur_s <= LONGEST_DURATION_SECONDS else None
 
 
 class Clock:

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from tachograph_agent.events import AnyEvent, CheckpointSaved, CheckpointStart, Phase, RunEnd, Step
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.story import Attempts, Pace, StepOrder, framed, just_before, save_told
-from tachograph_agent.trainers.text import Clock, integer, number, seconds, split_prefix
+from tachograph_agent.trainers.text import Clock, believable, integer, number, seconds, split_prefix
 
 _STEP: Final = re.compile(r"\bstep: *(\d+) +loss: *(\S+)(.*)")
 _FIELD: Final = re.compile(r"\b(grad_norm|tps): *([-+\w.,]+)")
@@ -147,7 +147,7 @@ class _Reading:
         if step is not None and step == self.order.last and self.since is not None and self.t > self.since:
             dur = self.t - self.since
             self.pace.pause(dur)
-            yield Phase(t=self.t, attempt=self.attempts.number, name="eval", dur=dur)
+            yield Phase(t=self.t, attempt=self.attempts.number, name="eval", dur=believable(dur))
             self.since = self.t
         else:
             self.context.note("An evaluation after a step that was not logged: how long it took can't be known.")
@@ -168,7 +168,7 @@ class _Reading:
         elif found := _LOADED.search(line):
             dur = number(found[1].rstrip("."))
             if dur is not None and dur > 0.0:
-                yield Phase(t=self.t, attempt=self._next_attempt(), name="reload", dur=dur)
+                yield Phase(t=self.t, attempt=self._next_attempt(), name="reload", dur=believable(dur))
         elif found := _STARTS.search(line):
             resume_step = max(0, int(found[1][:18]) - 1)
             if self.begun_as == resume_step and self.since is not None and self.t - self.since < SAME_LINE_SECONDS:

@@ -28,6 +28,7 @@ from tachograph_agent.events import (
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.signs import recognise
 from tachograph_agent.trainers.story import framed
+from tachograph_agent.trainers.text import believable
 
 SECTIONS: Final = {"fetching_batch": "data", "fwd_bwd": "forward_backward", "optim": "optimizer"}
 """Spans that are sections of a step, by the name that the event gives them."""
@@ -169,9 +170,9 @@ class _Reading:
         elif span == "eval" and took is not None:
             rank.work_ended = t - took if rank.work_ended is None else rank.work_ended
             rank.after_s += took
-            yield Phase(t=t, name="eval", dur=round(took, 6), **where)
+            yield Phase(t=t, name="eval", dur=believable(took), **where)
         elif span == "checkpoint_load" and took is not None and took >= UNTAGGED_SAVE_SECONDS:
-            yield Phase(t=t, name="reload", dur=round(took, 6), **where)
+            yield Phase(t=t, name="reload", dur=believable(took), **where)
 
     def _saved(self, rank: _Rank, t: float, step: int, took: float, where: dict[str, Any]) -> Iterator[AnyEvent]:
         self.context.note(
@@ -179,7 +180,7 @@ class _Reading:
         )
         rank.work_ended = t - took if rank.work_ended is None else rank.work_ended
         rank.after_s += took
-        yield CheckpointSaved(t=t, step=step, mode="async", dur=round(took, 6), **where)
+        yield CheckpointSaved(t=t, step=step, mode="async", dur=believable(took), **where)
 
     def _step(
         self, rank: _Rank, record: dict[str, Any], t: float, step: int | None, took: float | None, where: dict[str, Any]
