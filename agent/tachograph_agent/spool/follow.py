@@ -32,7 +32,6 @@ class Followed:
     """Up to where it was read."""
     size: int = 0
     inode: int = 0
-    has_successor: bool = False
 
 
 class Follower:
@@ -54,13 +53,8 @@ class Follower:
                 seen[str(segment.path.relative_to(self.spool))] = segment
         for name in [name for name in self.followed if name not in seen]:
             self._let_go(name)
-        newest: dict[tuple[Path, int], int] = {}
-        for segment in seen.values():
-            newest[segment.rank_key] = max(segment.number, newest.get(segment.rank_key, 0))
         for name, segment in seen.items():
-            followed = self._follow(name, segment)
-            if followed is not None:
-                followed.has_successor = segment.number < newest[segment.rank_key]
+            self._follow(name, segment)
 
     def _attempt_directories(self) -> Iterator[Path]:
         for user in self._directories(self.spool):
@@ -75,7 +69,7 @@ class Follower:
             self.problems.setdefault(str(parent), f"{parent} can't be read: {error.strerror}")
             return []
 
-    def _follow(self, name: str, segment: Segment) -> Followed | None:
+    def _follow(self, name: str, segment: Segment) -> None:
         followed = self.followed.get(name)
         try:
             status = segment.path.lstat()
@@ -91,11 +85,8 @@ class Follower:
             followed.size = status.st_size
         except SpoolError as error:
             self.problems.setdefault(name, str(error))
-            return None
         except OSError as error:
             self.problems.setdefault(name, f"{segment.path} can't be read: {error.strerror}")
-            return None
-        return followed
 
     def _let_go(self, name: str) -> None:
         followed = self.followed.pop(name)
@@ -138,9 +129,12 @@ class Follower:
         """Whether the process that writes this segment lives."""
         return is_locked(followed.descriptor)
 
-    def is_done(self, followed: Followed) -> bool:
-        """Whether nothing can come any more: a later segment follows, or its writer is gone and all of it was read."""
-        return followed.has_successor or not self.is_written(followed)
+    def final_size(self, followed: Followed) -> int | None:
+        """Its size if nothing can come any more; None while a process may write to it.
+
+        The size is asked after the lock: what a writer wrote last of all, it wrote before it let go.
+        """
+        return None if self.is_written(followed) else os.fstat(followed.descriptor).st_size
 
     def remove(self, followed: Followed) -> None:
         """Delete a segment that the collector has whole, and its directory when it is the last."""
