@@ -14,6 +14,7 @@ from tachograph_collector.model.plan.inputs import (
     BY_NAME,
     KNOWN,
     SAVES,
+    WHOSE_MTBF,
     Inputs,
     Known,
     Mark,
@@ -27,8 +28,10 @@ from tachograph_collector.model.plan.quantity import PlanError
 from tachograph_collector.model.plan.toml import PlanFile, read
 
 if TYPE_CHECKING:
+    from tachograph_collector.model.estimate import Measured
     from tachograph_collector.model.plan.measured import FromRun
     from tachograph_collector.model.plan.plan import Plan
+    from tachograph_collector.report.model import RunReport
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_RUNS: Final = 100_000
@@ -47,13 +50,14 @@ def _options() -> list[Callable[[Callable[..., Any]], Callable[..., Any]]]:
                      help="Take what a run measured from its log."),
         click.option("--run", "run_name", metavar="NAME", help="The run of LOG, where it holds several."),
         click.option("--format", "format_name", metavar="NAME", help="Read LOG as this format."),
+        click.option("--mtbf", hidden=True),
         *(_number_option(known) for known in KNOWN),
         click.option("--saves", type=click.Choice(SAVES), help="How the run saves, or will. Default: asynchronous."),
         click.option("--measured", metavar="NAME,...", multiple=True,
                      help="Mark these numbers as measured, not guessed."),
         click.option("--spec-sheet", metavar="NAME,...", multiple=True,
                      help="Mark these numbers as from a spec sheet."),
-        click.option("--runs", type=click.IntRange(0, MAX_RUNS), default=200, show_default=True,
+        click.option("--runs", type=click.IntRange(0, MAX_RUNS), default=1000, show_default=True,
                      help="Simulated runs behind each number of the ladder; 0 for the closed form."),
         click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=1, show_default=True,
                      help="Seed of the simulation."),
@@ -68,11 +72,13 @@ def _number_option(known: Known) -> Callable[[Callable[..., Any]], Callable[...,
 
 def planned(file: str | None, given: Mapping[str, Any]) -> Plan:
     """The plan of a file (None for none) and of what ``plan_options`` gave; needs numpy and scipy."""
+    if given["mtbf"] is not None:
+        raise BadInputError(f"--mtbf {given['mtbf']}: {WHOSE_MTBF}; say --node-mtbf or --job-mtbf")
     flags = _flags({known.name: given[known.name] for known in KNOWN})
     told = PlanFile({}) if file is None else _read(file)
     run = None
     if given["from_logs"]:
-        run = _measured_run(given["from_logs"], given["run_name"], given["format_name"], told.numbers | flags)
+        run = _from_run(given["from_logs"], given["run_name"], given["format_name"], told.numbers | flags)
     marks: dict[Mark, tuple[str, ...]] = {"measured": given["measured"], "spec sheet": given["spec_sheet"]}
     return _plan(_inputs(told, run, flags, given["saves"], marks), given["runs"], given["seed"])
 
@@ -142,13 +148,10 @@ def _inputs(
     return replace(inputs, numbers=numbers, notes=() if run is None else run.notes)
 
 
-def _measured_run(
-    logs: Sequence[str], run_name: str | None, format_name: str | None, below: Mapping[str, Number]
-) -> FromRun:
-    """What the run in these logs measured; ``below`` is what file and options say of the cluster."""
+def measured_run(logs: Sequence[str], run_name: str | None, format_name: str | None) -> tuple[RunReport, Measured]:
+    """The one run in these logs that is meant, and what it measured."""
     from tachograph_collector.cli.booking import Options, book
     from tachograph_collector.model.estimate import measure
-    from tachograph_collector.model.plan.measured import from_run
 
     where = ", ".join(logs)
     reports = {report.books.run: report for report in book(logs, Options(format=format_name))}
@@ -160,6 +163,16 @@ def _measured_run(
     measured = measure(report.books, report.details)
     if measured is None:
         raise BadInputError(f"{where}: the run {report.books.run!r} has no length, so it measured nothing")
+    return report, measured
+
+
+def _from_run(
+    logs: Sequence[str], run_name: str | None, format_name: str | None, below: Mapping[str, Number]
+) -> FromRun:
+    """What the run in these logs measured; ``below`` is what file and options say of the cluster."""
+    from tachograph_collector.model.plan.measured import from_run
+
+    report, measured = measured_run(logs, run_name, format_name)
     nodes, per_node = (below[name].value if name in below else None for name in ("nodes", "gpus_per_node"))
     return from_run(measured, report.books, report.details, nodes=nodes, gpus_per_node=per_node, price=report.price)
 
@@ -170,5 +183,5 @@ def _plan(inputs: Inputs, num_runs: int, seed: int) -> Plan:
 
     try:
         return make_plan(inputs, num_runs=num_runs, seed=seed)
-    except ModelError as error:
+    except (ModelError, PlanError) as error:
         raise BadInputError(f"no plan can be made of these numbers: {error}") from error

@@ -110,10 +110,11 @@ def _sweep(plan: Plan, page: Page) -> None:
 def _numbers(plan: Plan, page: Page) -> None:
     page.heading("The numbers behind it")
     for mark, numbers in words.by_mark(plan.inputs):
-        if not numbers:
-            continue
-        told = []
-        for name, given in numbers:
-            behind = words.behind(given)
-            told.append(f"{name} {words.figure(name, given.value)}" + (f" ({behind})" if behind else ""))
-        page.line(f"{mark}: {', '.join(told)}", indent=2)
+        for by_default in (False, True):
+            told = []
+            for name, given in numbers:
+                if (given.source == "default") == by_default:
+                    samples = f" ({words.behind(given)})" if given.samples is not None else ""
+                    told.append(f"{name} {words.figure(name, given.value)}{samples}")
+            if told:
+                page.line(f"{mark}{', by default' if by_default else ''}: {', '.join(told)}", indent=2)

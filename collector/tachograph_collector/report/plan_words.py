@@ -170,10 +170,11 @@ def goodputs(swing: Swing) -> str:
 
 def gained(step: Step) -> tuple[str, str, str]:
     """(points, GPU-hours, money) against the row before, with their signs; empty where there is nothing to say."""
-    return _signed(step.points, 1), _signed(step.gpu_hours, 0), _signed(step.money, 0)
+    return signed(step.points, 1), signed(step.gpu_hours, 0), signed(step.money, 0)
 
 
-def _signed(value: float | None, digits: int) -> str:
+def signed(value: float | None, digits: int) -> str:
+    """The amount with its sign; empty for None."""
     if value is None:
         return ""
     return ("+" if value >= 0 else "−") + amount(abs(value), digits)

@@ -73,6 +73,8 @@ def test_the_template_is_a_plan_that_names_every_number_once() -> None:
         ("detect = { value = '1..2..3 min', low = '1 min', high = '2 min' }", "a range of its own"),
         ("saves = 'async'", "saves is 'async'; expected asynchronous or blocking"),
         ("name = 3", "name is 3"),
+        ("mtbf = '12 h'", "one node's or the whole job's"),
+        ("[failures]\nmtbf = '12 h'", "say node_mtbf or job_mtbf"),
         ("cluster = 3", r"expected a section"),
         ("peer_share = 1.5", "beyond belief"),
     ],

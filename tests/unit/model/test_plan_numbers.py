@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from tachograph_collector.model.check import ModelError
 from tachograph_collector.model.plan import convenient
 from tachograph_collector.model.plan.costs import completed, costs
 from tachograph_collector.model.plan.inputs import Inputs, Saves, layered, number
@@ -90,6 +91,32 @@ def test_the_closed_form_ladder_is_the_published_one() -> None:
     for key, published in PUBLISHED.items():
         assert told[key] == pytest.approx(published, abs=0.06)
     assert told["charged"][1] == pytest.approx(96.4, abs=0.06)
+
+
+def test_the_simulated_ladder_of_128_nodes_is_the_published_one() -> None:
+    made = plan(num_runs=1000)
+    for step in made.ladder:
+        for cell, published in zip(step.cells, PUBLISHED.get(step.rung.key, ()), strict=False):
+            assert cell.low is not None
+            assert cell.high is not None
+            standard_error = (cell.high - cell.low) / 3.92
+            assert 0 < standard_error < 0.001
+            assert abs(cell.goodput - published / 100) < 4 * standard_error + 0.0006
+            assert abs(cell.goodput - cell.closed_form) < 4 * standard_error + 0.0003
+            assert cell.seed == 1
+
+
+def test_one_simulated_run_is_refused_since_it_has_no_interval() -> None:
+    with pytest.raises(ModelError, match="runs is 1; expected at least 2"):
+        plan(num_runs=1)
+
+
+@pytest.mark.parametrize(
+    "texts", [{"job_mtbf": "1 min"}, {"job_mtbf": "100 y"}, {"run_length": "20 y"}, {"persist": "7 d"}]
+)
+def test_extreme_designs_are_simulated_too(texts: dict[str, str]) -> None:
+    made = plan(num_runs=20, **texts)
+    assert all(0 <= cell.goodput <= 1 for step in made.ladder for cell in step.cells)
 
 
 def test_four_charged_spares_leave_95_percent() -> None:

@@ -7,7 +7,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tachograph_collector.model.plan.inputs import MTBFS, Inputs, Number, span, weakest
+from tachograph_collector.model.plan.inputs import BY_NAME, MTBFS, Inputs, Number, span, weakest
+from tachograph_collector.model.plan.quantity import PlanError, shown
 
 SAVE_COSTS: Final = ("blocking_save", "snapshot", "persist")
 WRITES: Final = ("storage", "node_write")
@@ -69,6 +70,16 @@ def costs(inputs: Inputs) -> Costs:
     blocking = inputs.numbers.get("blocking_save") or _sum(snapshot, persist)
     restart_s = sum(inputs.value(name) for name in ("detect", "replace", "reload", "warmup"))
     return Costs(blocking, snapshot, persist, job_mtbf(inputs), restart_s)
+
+
+def refuse_beyond_belief(paid: Costs) -> None:
+    """Raise ``PlanError`` for a save that follows from size and bandwidths and would take longer than any does."""
+    for name, given in (("snapshot", paid.snapshot), ("persist", paid.persist)):
+        if given.derived_from and given.value > BY_NAME[name].most:
+            size, bandwidth = given.derived_from
+            raise PlanError(
+                f"{size} over {bandwidth} makes a {name} of {shown(given.value, 'time')}, beyond belief; is a unit off?"
+            )
 
 
 def job_mtbf(inputs: Inputs) -> Number:

@@ -102,6 +102,7 @@ KNOWN: Final[tuple[Known, ...]] = (
 
 BY_NAME: Final = {known.name: known for known in KNOWN}
 MTBFS: Final = ("node_mtbf", "job_mtbf")
+WHOSE_MTBF: Final = "one node's or the whole job's? They differ by the number of nodes"
 
 
 class Number(Struct, frozen=True):

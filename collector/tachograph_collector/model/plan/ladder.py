@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from tachograph_collector.model.check import ModelError
 from tachograph_collector.model.plan.inputs import Inputs
 from tachograph_collector.model.plan.rungs import Rung
 
@@ -59,6 +60,8 @@ def ladder(
 
     All rungs meet the same failures (one seed), so that what they differ by isn't chance.
     """
+    if num_runs == 1:
+        raise ModelError("runs is 1; expected at least 2, for an interval, or 0 for the closed form")
     price = inputs.value("price") if inputs.has("price") else None
     before: Cell | None = None
     for rung in rungs:
@@ -106,7 +109,6 @@ def design(rung: Rung, interval_s: float) -> Design:
         warmup_s=rung.warmup_s,
         peer_share=rung.peer_share,
         peer_reload_s=rung.peer_reload_s,
-        step_s=interval_s,
     )
 
 

@@ -8,13 +8,15 @@ import numpy as np
 from msgspec import Struct
 
 from tachograph_collector.model.plan import convenient
-from tachograph_collector.model.plan.costs import Costs, completed, costs
+from tachograph_collector.model.plan.costs import Costs, completed, costs, refuse_beyond_belief
 from tachograph_collector.model.plan.inputs import Inputs, Saves, span
 from tachograph_collector.model.plan.ladder import Step, ladder
 from tachograph_collector.model.plan.questions import Question, questions
 from tachograph_collector.model.plan.rungs import Rung, asynchronous_now, rungs
 from tachograph_collector.model.plan.traffic import Traffic, traffic
 
+DEFAULT_RUNS = 1000
+"""Simulated runs a number of the ladder: the interval of each is about 0.1 points wide, in half a second in all."""
 NUM_POINTS = 73
 """Intervals of a sweep."""
 LEAST_SWING = 0.05
@@ -104,10 +106,11 @@ class Plan(Struct, frozen=True):
     seed: int
 
 
-def make_plan(inputs: Inputs, *, num_runs: int = 200, seed: int = 1) -> Plan:
+def make_plan(inputs: Inputs, *, num_runs: int = DEFAULT_RUNS, seed: int = 1) -> Plan:
     """The plan of these inputs; the ladder from ``num_runs`` simulated runs a number, 0 for the closed form."""
     inputs = completed(inputs)
     paid = costs(inputs)
+    refuse_beyond_belief(paid)
     assert paid.mtbf.low is not None
     assert paid.mtbf.high is not None
     mtbfs_s = (paid.mtbf.low, paid.mtbf.value, paid.mtbf.high)

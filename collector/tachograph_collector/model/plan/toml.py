@@ -14,6 +14,7 @@ from tachograph_collector.model.plan.inputs import (
     MARKS,
     SAVES,
     SECTIONS,
+    WHOSE_MTBF,
     Known,
     Mark,
     Number,
@@ -62,10 +63,12 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str | None
     for key, value in document.items():
         if key in _SETTINGS:
             continue
+        _refuse_mtbf(key, value)
         if key in SECTIONS:
             if not isinstance(value, dict):
                 raise PlanError(f"{key} is {value!r}; expected a section: [{key}] and its numbers below")
             for inner, given in value.items():
+                _refuse_mtbf(inner, given)
                 if inner not in BY_NAME:
                     raise PlanError(f"[{key}] has an unknown key {inner!r}{nearest(inner, BY_NAME)}")
                 yield inner, given, key
@@ -73,6 +76,11 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any, str | None
             yield key, value, None
         else:
             raise PlanError(f"unknown key {key!r}{nearest(key, [*BY_NAME, *SECTIONS, *_SETTINGS])}")
+
+
+def _refuse_mtbf(key: str, value: Any) -> None:
+    if key == "mtbf":
+        raise PlanError(f"mtbf = {value!r}: {WHOSE_MTBF}; say node_mtbf or job_mtbf")
 
 
 def _number(known: Known, given: Any) -> Number:
