@@ -36,9 +36,11 @@ def best_interval(curve: Callable[[Floats], Floats], around: ArrayLike) -> float
             f"the curve has no top from tau = {grid[0]:g} to {grid[-1]:g}; expected checkpoints that cost something "
             "and restarts that end before the next failure"
         )
+    highest = (values[best], grid[best])
     for _ in range(ZOOMS):
-        # The best point so far stays in the grid, so that no zoom can lose height.
-        around_best = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], FINE)
-        grid = np.unique(np.append(around_best, grid[best]))
-        best = int(np.argmax(curve(grid)))
-    return float(grid[best])
+        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], FINE)
+        values = curve(grid)
+        best = int(np.argmax(values))
+        # A saw's tooth can fall between the points of a finer grid: no zoom may lose height.
+        highest = max(highest, (values[best], grid[best]))
+    return float(highest[1])

@@ -57,7 +57,7 @@ def corrupted_goodput(
     that crashes leave. From first principles; the first order is ``corruption_waste``. Assumes that further
     corruption of a state that is corrupt already changes nothing, that rungs count from the last recovery, and that
     crashes and corruption don't meet: a crash that happens to fall back past the corruption heals it, so this is
-    slightly low. Example: ``corrupted_goodput(0.9801, 360, 360, 5, 10080)`` is 0.9291.
+    slightly low. Example: ``corrupted_goodput(0.9802, 360, 360, 5, 10080)`` is 0.9292.
     """
     clean_goodput = fraction("clean_goodput", clean_goodput)
     delay, rung = not_negative("delay", delay), not_negative("rung", rung)
@@ -87,7 +87,7 @@ def goodput_from_scratch(clean_goodput: ArrayLike, duration: ArrayLike, mtbf: Ar
     ``G (M/T) (1 - exp(-T/M))``: only what was done since the last event is left. It is what corruption does to a run
     without a clean checkpoint; where only a share q of the corruptions finds none, put ``mtbf_sdc / q``. From first
     principles; assumes memoryless events and a delay that is short against M. There is no long-run share: it falls
-    with T. Example: 30 days, corruption every 7: ``goodput_from_scratch(0.9801, 30, 7)`` is 0.2255.
+    with T. Example: 30 days, corruption every 7: ``goodput_from_scratch(0.9802, 30, 7)`` is 0.2256.
     """
     clean_goodput = fraction("clean_goodput", clean_goodput)
     duration, mtbf = positive("duration", duration), positive("mtbf", mtbf)

@@ -97,7 +97,8 @@ def weibull_survival(time: ArrayLike, mtbf: ArrayLike, shape: ArrayLike) -> Floa
     """The chance that a Weibull gap of mean ``mtbf`` lasts at least ``time``: ``exp(-(t / scale)^shape)``.
 
     The scale is ``mtbf / Gamma(1 + 1/shape)``. ``shape`` 1 is memoryless; below 1 failures come in bunches, above 1
-    regularly. Example: ``weibull_survival(720, 720, 0.7)`` is 0.3075, where the exponential has 0.3679.
+    regularly. Example: ``weibull_survival(720, 720, 0.7)`` is 0.3075,
+    ``weibull_survival(720, 720, 1)`` is 0.3679.
     """
     time, mtbf, shape = not_negative("time", time), positive("mtbf", mtbf), positive("shape", shape)
     with np.errstate(over="ignore"):
@@ -200,7 +201,6 @@ def observed_optimum(cost: ArrayLike, restart: ArrayLike, gaps: ArrayLike) -> Fl
     sample is sure. Example: ``observed_optimum(1, 10, [100])`` is 89.0: a gap of 100 holds one restart, one interval
     and its save.
     """
-
     seen = sample("gaps", gaps)
     if not seen.any():
         raise ModelError("gaps is all 0; expected at least one gap above 0")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import comb
+from scipy.stats import binom
 
 from tachograph_collector.model.check import (
     Floats,
@@ -72,8 +72,8 @@ def group_survival(num_nodes: ArrayLike, num_failed: ArrayLike, copies: ArrayLik
     """The probability that ``num_failed`` random nodes, failed at once, leave a copy when groups hold each other's.
 
     The nodes form groups of ``m = copies + 1``, each holding the snapshots of all its members; all is lost when a
-    whole group is. By inclusion and exclusion over the N/m groups:
-    ``sum_j (-1)^j C(N/m, j) C(N - jm, k - jm) / C(N, k)``. Wang et al. (Gemini, 2023) place copies so. Assumes that
+    whole group is. The share of sets of k nodes without a whole group, ``[x^k] ((1 + x)^m - x^m)^(N/m) / C(N, k)``,
+    summed from positive terms only. Wang et al. (Gemini, 2023) place copies so. Assumes that
     any k nodes are as likely as any others: independent failures, not those of a rack. ``num_nodes`` must be a
     multiple of m. Example: ``group_survival(16, 2)`` is 0.9333: one pair of the 15 possible partners is fatal.
     """
@@ -90,13 +90,25 @@ def group_survival(num_nodes: ArrayLike, num_failed: ArrayLike, copies: ArrayLik
         raise ModelError(
             f"num_nodes is {nodes[odd][0]:g}; expected a multiple of {size[odd][0]:g}, the size of a group"
         )
-    survives = np.ones(nodes.shape)
-    for groups in range(1, int(np.max(failed // size)) + 1):
-        gone = groups * size
-        # comb gives 0 where more than all are chosen or fewer than none; a negative total it must not see.
-        with_these = comb(nodes / size, groups) * comb(np.maximum(nodes - gone, 0), failed - gone)
-        survives = survives + (-1) ** groups * with_these / comb(nodes, failed)
-    return np.asarray(np.clip(survives, 0, 1))
+    return np.asarray(np.vectorize(_no_whole_group, otypes=[np.float64])(nodes, failed, size))
+
+
+def _no_whole_group(num_nodes: float, num_failed: float, size: float) -> float:
+    if num_failed in (0, num_nodes):
+        return 1.0 if num_failed == 0 else 0.0
+    # Let each node fail with probability k/N, drop the groups that fail whole, and condition on k failures: binomial
+    # numbers of any size stay in range so, and nothing is subtracted.
+    rate, longest = num_failed / num_nodes, int(num_failed) + 1
+    group = binom.pmf(np.arange(size), size, rate)
+    together, left = np.ones(1), int(num_nodes // size)
+    while left:
+        if left % 2:
+            together = np.convolve(together, group)[:longest]
+        group = np.convolve(group, group)[:longest]
+        left //= 2
+    if together.size < longest:
+        return 0.0
+    return float(min(together[-1] / binom.pmf(num_failed, num_nodes, rate), 1.0))
 
 
 def served_share(failure_shares: ArrayLike, survival: ArrayLike) -> float:

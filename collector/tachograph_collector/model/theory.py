@@ -46,7 +46,8 @@ def young(cost: ArrayLike, mtbf: ArrayLike) -> Floats:
 def daly(cost: ArrayLike, mtbf: ArrayLike) -> Floats:
     """Daly's interval (Daly 2006, eq. 37): ``sqrt(2CM) (1 + sqrt(C/2M)/3 + (C/2M)/9) - C`` for C < 2M, else M.
 
-    A series for the optimum, exact to three digits while C is below M/2. Example: ``daly(1, 720)`` is 37.28.
+    A series for the optimum, within 0.04 % of it while C is below M/10.
+    Example: ``daly(1, 720)`` is 37.28.
     """
     cost, mtbf = positive("cost", cost), positive("mtbf", mtbf)
     ratio = cost / (2 * mtbf)
