@@ -1,4 +1,4 @@
-"""What is simulated: how a run saves and comes back (``Design``), and what strikes it (``Failures``). Seconds throughout.
+"""What is simulated: how a run saves and comes back (``Design``), what strikes it (``Failures``). All in seconds.
 
 Values that can't be simulated raise ``ModelError``, which names the field, its value and what is accepted.
 """
@@ -17,7 +17,7 @@ Overrun = Literal["stall", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Spares:
-    """Hot spares: a failed node is swapped in ``swap_s`` for one that is free, and is a spare itself after ``repair_s``.
+    """Hot spares: a failed node is swapped in ``swap_s`` for a free one, and is a spare itself after ``repair_s``.
 
     A failure that finds none free waits the design's ``replace_s``. ``charged``: idle spares count as hardware.
     """

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The accounts of ``n`` simulated runs of one length, arrays of shape (n,). The four accounts sum to ``wall_us``."""
+    """The accounts of ``n`` simulated runs of one length, arrays of shape (n,). The four sum to ``wall_us``."""
 
     wall_us: int
     kept_us: Ints

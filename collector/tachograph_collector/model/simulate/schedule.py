@@ -1,0 +1,105 @@
+"""The rhythm of training and saving after a start, in whole microseconds, and how far it got in a given time.
+
+Everything is counted from the moment at which training begins. Training runs ``steps`` steps of ``one_us``, then stands
+still for ``blocking_us``; the save lands ``persist_us`` after. The first round may be shorter: no save is being written
+yet, so nothing is waited for (``stall``) and nothing skipped (``skip``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tachograph_collector.model.check import ModelError
+from tachograph_collector.model.simulate.design import Design
+from tachograph_collector.model.simulate.outcome import Ints
+
+LONGEST_US = 10**16
+"""Some 300 years: sums of durations up to this stay far from the largest whole number."""
+
+
+def whole_us(name: str, seconds: float) -> int:
+    """``seconds`` as whole microseconds; refuses what is too long to be summed exactly."""
+    us = round(seconds * 1e6)
+    if us > LONGEST_US:
+        raise ModelError(f"{name} is {seconds:g}; expected at most {LONGEST_US / 1e6:g} seconds")
+    return us
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A design's rhythm in whole microseconds."""
+
+    one_us: int
+    first_steps: int
+    steps: int
+    first_blocking_us: int
+    blocking_us: int
+    persist_us: int
+
+    @classmethod
+    def of(cls, design: Design) -> Schedule:
+        """The rhythm of a design; steps are shortened until they fill its interval.
+
+        ``stall``: a save that is due waits, training standing still, until the one before has landed; the waiting is
+        part of its blocking time. ``skip``: it does not take place, so the next one is an interval later.
+        """
+        interval_us = max(1, whole_us("interval_s", design.interval_s))
+        step_us = max(1, whole_us("step_s", design.step_s))
+        steps = -(-interval_us // step_us)
+        one_us = max(1, round(interval_us / steps))
+        blocking_us = whole_us("blocking_s", design.blocking_s)
+        persist_us = whole_us("persist_s", design.persist_s or 0.0)
+        training_us = steps * one_us
+        if design.overrun == "skip":
+            rounds = max(1, -(-persist_us // training_us))
+            return cls(one_us, steps, rounds * steps, blocking_us, blocking_us, persist_us)
+        wait_us = max(0, persist_us - training_us)
+        return cls(one_us, steps, steps, blocking_us, blocking_us + wait_us, persist_us)
+
+    @property
+    def first_us(self) -> int:
+        """Length of the first round."""
+        return self.first_steps * self.one_us + self.first_blocking_us
+
+    @property
+    def round_us(self) -> int:
+        """Length of every further round."""
+        return self.steps * self.one_us + self.blocking_us
+
+    @property
+    def ahead_us(self) -> int:
+        """By how much the first round is shorter than the others."""
+        return self.round_us - self.first_us
+
+    def saves(self, time_us: Ints) -> Ints:
+        """How many saves' blocking parts have ended by ``time_us``, 0 for times before 0."""
+        return np.maximum(time_us + self.ahead_us, 0) // self.round_us
+
+    def landed(self, time_us: Ints) -> Ints:
+        """How many saves have landed by ``time_us``."""
+        return self.saves(time_us - self.persist_us) if self.persist_us else self.saves(time_us)
+
+    def end_us(self, save: Ints) -> Ints:
+        """When the blocking part of save number ``save``, from 1, ends."""
+        return save * self.round_us - self.ahead_us
+
+    def steps_at(self, save: Ints) -> Ints:
+        """How many steps save number ``save`` holds, none for 0."""
+        shorter = self.steps - self.first_steps
+        return save * self.steps - shorter * (save > 0) if shorter else save * self.steps
+
+    def standstill_us(self, time_us: Ints, saves: Ints) -> Ints:
+        """Time spent standing still to save until ``time_us``, with ``saves`` saves ended by then."""
+        into = time_us - saves * self.round_us
+        if self.ahead_us:
+            is_first = saves == 0
+            into += self.ahead_us * ~is_first
+            training = np.where(is_first, self.first_steps, self.steps) * self.one_us
+            shorter = (self.blocking_us - self.first_blocking_us) * ~is_first
+            return np.maximum(into - training, 0) + saves * self.blocking_us - shorter
+        into -= self.steps * self.one_us
+        np.maximum(into, 0, out=into)
+        into += saves * self.blocking_us
+        return into
