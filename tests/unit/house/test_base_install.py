@@ -22,7 +22,9 @@ def test_the_extras_are_what_is_taken_away() -> None:
     assert absent & {"msgspec", "click", "rich", "urllib3", "prometheus_client", "tachograph_agent"} == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["replay", "--help"], ["formats"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["replay", "--help"], ["plan", "--help"], ["formats"]]
+)
 def test_commands_that_need_no_extra_run_without(arguments: list[str], tmp_path: Path) -> None:
     done = tachograph(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -56,3 +58,12 @@ def test_a_flag_whose_extra_is_missing_names_the_line_to_type(option: list[str],
     assert "pip install 'tachograph[collector]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_needs_an_extra_and_its_file_to_begin_with_does_not(tmp_path: Path) -> None:
+    done = tachograph("plan", "--init", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[failures]" in (tmp_path / "plan.toml").read_text()
+    done = tachograph("plan", "plan.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "pip install 'tachograph[collector]'" in done.stderr
