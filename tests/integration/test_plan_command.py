@@ -35,6 +35,11 @@ def refused(told: Result, *words: str) -> None:
         assert word in sentence
 
 
+def printed(command: str) -> list[str]:
+    told = CliRunner(env={"COLUMNS": "96"}).invoke(cli, command.split()[1:], prog_name="tachograph")
+    return [line.rstrip() for line in told.stdout.splitlines()]
+
+
 # What comes out
 
 
@@ -85,10 +90,10 @@ def test_a_run_tells_its_own_numbers_and_the_rest_stays_guessed() -> None:
     assert made["name"] == "atlas-7b-pretrain"
     assert (numbers["snapshot"]["mark"], numbers["snapshot"]["source"]) == ("measured", "run")
     assert numbers["snapshot"]["samples"] > 10
-    assert numbers["job_mtbf"]["samples"] == 3
+    assert 1 < numbers["job_mtbf"]["samples"] <= 4  # four failures, of which one may have joined another
     assert (numbers["peer_share"]["mark"], numbers["peer_share"]["source"]) == ("guess", "default")
     assert made["ladder"][0]["title"] == "asynchronous, as now"
-    assert any("incidents" in note for note in made["notes"])
+    assert any("failures stand behind the MTBF" in note for note in made["notes"])
 
 
 def test_what_an_option_says_goes_before_what_the_run_measured() -> None:
@@ -117,9 +122,10 @@ def test_the_same_seed_gives_the_same_plan_and_is_shown() -> None:
 
 def test_the_page_about_plans_shows_what_is_really_printed() -> None:
     blocks = re.findall(r"^```(?:sh|text)\n(.*?)\n```", DOCUMENTED.read_text(), re.MULTILINE | re.DOTALL)
-    command, shown = blocks[:2]
-    told = CliRunner(env={"COLUMNS": "96"}).invoke(cli, command.split()[1:], prog_name="tachograph")
-    assert [line.rstrip() for line in told.stdout.splitlines()] == shown.splitlines()
+    (command, shown), (of_a_run, beginning) = blocks[:2], blocks[-2:]
+    assert printed(command) == shown.splitlines()
+    answer = beginning.partition("\n\n…")[0].splitlines()
+    assert printed(of_a_run.replace("examples/recorded_run.jsonl", RECORDED))[: len(answer)] == answer
 
 
 # What is refused

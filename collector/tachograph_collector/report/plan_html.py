@@ -91,12 +91,14 @@ def _charts(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _numbers(plan: Plan) -> list[tuple[str, str, str, str, str]]:
-    """(what, its value, its range, its mark, where it is from) of every number that was used."""
+def _numbers(plan: Plan) -> list[tuple[str, str, str, str, str, str]]:
+    """(name, what it is, value, range, mark, where it is from) of every number that was used."""
     rows = []
     for group, numbers in words.by_mark(plan.inputs):
         for name, given in numbers:
             low, high = span(name, given)
-            reach = "" if BY_NAME[name].decided else f"{words.figure(name, low)} to {words.figure(name, high)}"
-            rows.append((name, words.figure(name, given.value), reach, group, words.behind(given)))
-    return [(f"{words.name_of(row[0])}: {BY_NAME[row[0]].about}", *row[1:]) for row in rows]
+            known = BY_NAME[name]
+            reach = "" if known.decided else f"{words.figure(name, low)} to {words.figure(name, high)}"
+            value = words.figure(name, given.value)
+            rows.append((words.name_of(name), known.about, value, reach, group, words.behind(given)))
+    return rows

@@ -97,13 +97,13 @@ def _persist(inputs: Inputs, paid: Costs, interval_s: float) -> Iterator[Questio
     if persist_s > now_s:
         yield Question(
             "persist",
-            f"a persist takes {shown(persist_s, 'time')}, longer than interval_now, {shown(now_s, 'time')}: "
+            f"A persist takes {shown(persist_s, 'time')}, longer than interval_now, {shown(now_s, 'time')}: "
             "saves would wait for one another.",
         )
     if persist_s > interval_s / 2:
         yield Question(
             "persist",
-            f"a persist takes {shown(persist_s, 'time')} of an interval of {shown(interval_s, 'time')}: "
+            f"A persist takes {shown(persist_s, 'time')} of an interval of {shown(interval_s, 'time')}: "
             "a slow day of the storage would make saves wait; faster storage would allow a shorter interval.",
         )
 
@@ -114,13 +114,13 @@ def _restart(paid: Costs, rung: Rung, interval_s: float) -> Iterator[Question]:
     if paid.restart_s > mtbf_s / 2:
         yield Question(
             "restart",
-            f"a restart takes {shown(paid.restart_s, 'time')} and the job fails every {shown(mtbf_s, 'time')}: "
+            f"A restart takes {shown(paid.restart_s, 'time')} and the job fails every {shown(mtbf_s, 'time')}: "
             f"no interval will help; {rung.goodput(interval_s, mtbf_s) * 100:.1f} % of the time would be kept.",
         )
     elif share > 3 * (interval_s / 2 / mtbf_s + rung.cost_s / interval_s):
         yield Question(
             "restart",
-            f"restarts of {shown(paid.restart_s, 'time')} are most of the waste ({share * 100:.1f} points): "
+            f"Restarts of {shown(paid.restart_s, 'time')} are most of the waste ({share * 100:.1f} points): "
             "a faster way back pays more than any other interval.",
         )
 
@@ -129,7 +129,7 @@ def _save(inputs: Inputs, paid: Costs) -> Iterator[Question]:
     if paid.snapshot.value >= paid.blocking.value:
         yield Question(
             "save",
-            f"the snapshot stops training for {shown(paid.snapshot.value, 'time')}, no less than a blocking save "
+            f"The snapshot stops training for {shown(paid.snapshot.value, 'time')}, no less than a blocking save "
             f"({shown(paid.blocking.value, 'time')}): asynchronous saves gain nothing.",
         )
     if not inputs.has("checkpoint_size") or not any(inputs.has(name) for name in WRITES):
