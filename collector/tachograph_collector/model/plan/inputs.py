@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, Literal, NamedTuple
@@ -218,7 +219,7 @@ def span(name: str, given: Number) -> tuple[float, float]:
 def _spread(given: Number) -> float:
     """A mark's spread; few samples leave a measured number wider: 4 of them 1.5, 100 and more 1.1."""
     if given.mark == "measured" and given.samples:
-        return max(SPREADS["measured"], 1 + given.samples**-0.5)
+        return max(SPREADS["measured"], 1 + 1 / math.sqrt(given.samples))
     return SPREADS[given.mark]
 
 
