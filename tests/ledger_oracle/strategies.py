@@ -17,8 +17,9 @@ categories = st.sampled_from(CATEGORIES)
 in_flight = ms(0, 12)
 depth = st.integers(0, 2)
 
+hidden = st.fixed_dictionaries({"hidden": st.integers(0, 3)})
 acts: st.SearchStrategy[Act] = st.one_of(
-    st.tuples(st.just("train"), st.integers(1, 8), st.fixed_dictionaries({"hidden": st.integers(0, 3)})),
+    st.tuples(st.just("train"), st.integers(1, 8), hidden),
     st.tuples(st.just("save"), ms(1, 80), st.fixed_dictionaries({"failed": st.booleans()})),
     st.tuples(st.just("save"), ms(1, 8), st.fixed_dictionaries({"lands_after_ms": ms(1, 200)})),
     st.tuples(st.just("fail"), categories, in_flight, ms(0, 400), ms(4, 400), ms(4, 200), depth, st.just({})),
@@ -52,8 +53,14 @@ def styles(draw: st.DrawFn, ranks: tuple[int, ...] = (1, 2, 4)) -> Style:
     )
 
 
+long_acts: st.SearchStrategy[Act] = st.one_of(st.tuples(st.just("train"), st.integers(20, 60), hidden), acts)
+"""So many steps that a ledger with little memory has to let go of some."""
+
+
 @st.composite
-def runs(draw: st.DrawFn, ranks: tuple[int, ...] = (1, 2, 4)) -> tuple[list[AnyEvent], Truth]:
+def runs(
+    draw: st.DrawFn, ranks: tuple[int, ...] = (1, 2, 4), acts: st.SearchStrategy[Act] = acts
+) -> tuple[list[AnyEvent], Truth]:
     """The log and the truth of a run."""
     played = draw(st.lists(acts, max_size=10))
     return simulate(played, draw(st.sampled_from(ENDINGS)), draw(styles(ranks)))

@@ -109,17 +109,20 @@ def world_at(run: Run, t: int, default: int | None) -> int | None:
 
 def held_at(allocations: Sequence[AnyEvent], t: int, world: int | None) -> int | None:
     """Rule 10: how many GPUs the allocations held at ``t`` have; one of no number counts as the attempt's world."""
-    held: list[int | None] = []
+    by_node: dict[str | None, int | None] = {}
     for event in allocations:
         if at_us(event) > t:
             break
+        node = event.node
         if isinstance(event, AllocationStart):
-            held.append(event.gpus)
-        elif isinstance(event, AllocationEnd):
-            if event.gpus is None or event.gpus not in held:
-                held.clear()
-            else:
-                held.remove(event.gpus)
+            by_node[node] = event.gpus
+        elif isinstance(event, AllocationEnd) and node in by_node:
+            before = by_node.pop(node)
+            if before is not None and event.gpus is not None and event.gpus < before:
+                by_node[node] = before - event.gpus  # a part of it was taken back
+        elif node is None:
+            by_node.clear()
+    held = list(by_node.values())
     if any(g is None for g in held):
         return world
     return sum(g for g in held if g is not None)

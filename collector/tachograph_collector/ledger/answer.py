@@ -17,6 +17,7 @@ from tachograph_collector.ledger.books import (
     Books,
     Details,
     GpuHours,
+    Restated,
     Segment,
     Status,
 )
@@ -118,14 +119,21 @@ class GenerationBooks:
             min(horizon_us, generation.spans[-1].end_us),
         )
 
+    def withdraw(self) -> list[Restated]:
+        """Take back everything that was booked: no such run has any time of its own. Gives what that restates."""
+        gpus = self._gpus_of(self._worlds, self._facts)
+        self.booking.rebook(0, (), gpus, gpus, 0)
+        return self.booking.take_restated()
+
     def minutes_state(self) -> MinutesState:
         """Up to where minutes were booked, and the revisions of those that were booked differently."""
         revisions = {minute: row.revision for minute, row in self.booking.rows.items() if row.revision > 1}
-        return MinutesState(self.booking.closed_us, revisions)
+        return MinutesState(self.booking.closed_us, revisions, list(self.booking.restated))
 
     def restore_minutes(self, state: MinutesState) -> None:
         """Take up what ``minutes_state`` told."""
         self.booking.closed_us = state.closed_us
+        self.booking.restated = list(state.restated)
         for minute, revision in state.revisions.items():
             if minute in self.booking.rows:
                 self.booking.rows[minute].revision = revision

@@ -47,13 +47,20 @@ class Ledger:
         return ledger
 
     def save(self) -> dict[str, bytes]:
-        """The state of each run's ledger; ``restore`` goes on from it as if nothing had been."""
+        """The state of each run's ledger; ``restore`` goes on from it as if nothing had been.
+
+        To save is to look: minutes are booked up to now, as by ``books``.
+        """
         return {name: pack(ledger.state()) for name, ledger in self._runs.items()}
 
     def restore(self, states: Mapping[str, bytes]) -> None:
-        """Take up saved states; raises ``StateError`` if one is none, or another version's. Runs known are replaced."""
-        for name, data in states.items():
-            self._runs[name] = RunLedger.restored(unpack(data), self._source, self._abandoned_us)
+        """Take up saved states. Runs known are replaced.
+
+        Raises ``StateError`` if one is none, broken, or another version's; nothing is taken up then.
+        """
+        unpacked = {name: unpack(name, data) for name, data in states.items()}
+        for name, state in unpacked.items():
+            self._runs[name] = RunLedger.restored(state, self._source, self._abandoned_us)
 
     def runs(self, now_us: int | None = None) -> list[str]:
         """The names of all runs that have any time of their own, in the order in which they were first heard of."""

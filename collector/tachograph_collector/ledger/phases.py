@@ -25,7 +25,7 @@ class PhaseBook(Struct):
     starts: list[tuple[int, str]] = field(default_factory=list)
     """``phase.start`` events in time order; one that no ``phase`` closes is open."""
     unmeasured: list[tuple[int, str]] = field(default_factory=list)
-    """``phase`` events without ``dur``: they close the start before them."""
+    """``phase`` events without ``dur``: each began with the last start of its name before it."""
     longest_us: int = 0
     seen: set[tuple[int, str, str, int, str]] = field(default_factory=set)
     signs: dict[str, list[int]] = field(default_factory=dict)
@@ -41,20 +41,39 @@ class PhaseBook(Struct):
         if event.name not in TRAINING_PHASES and event.name not in RESTART_PHASES:
             return None
         if isinstance(event, PhaseStart):
-            insort(self.starts, (t_us, event.name))
-            return t_us
+            return self._begin(event.name, t_us)
         if event.name in TRAINING_PHASES:
             insort(self.signs.setdefault("" if event.attempt is None else str(event.attempt), []), t_us)
         if event.dur is None:
             insort(self.unmeasured, (t_us, event.name))
-            start_us = max((t for t, name in self.starts if name == event.name and t <= t_us), default=t_us)
+            start_us = self._begun(event.name, t_us)
         else:
             start_us = max(0, t_us - microseconds(event.dur))
         self._insert(Interval(start_us, t_us, event.name))
         return start_us
 
+    def _begun(self, name: str, end_us: int) -> int:
+        """When a phase without ``dur`` began that ended at ``end_us``; then, if no start of it is known."""
+        return max((t for t, started in self.starts if started == name and t <= end_us), default=end_us)
+
+    def _begin(self, name: str, t_us: int) -> int:
+        """Take a start; gives the earliest time that it changes. Ends without ``dur`` may have arrived before it."""
+        later = [(end_us, self._begun(name, end_us)) for end_us, n in self.unmeasured if n == name and end_us >= t_us]
+        insort(self.starts, (t_us, name))
+        changed_us = t_us
+        for end_us, before_us in later:
+            begun_us = self._begun(name, end_us)
+            if begun_us != before_us:
+                self._intervals(name).remove(Interval(before_us, end_us, name))
+                self._insert(Interval(begun_us, end_us, name))
+                changed_us = min(changed_us, before_us)
+        return changed_us
+
+    def _intervals(self, name: str) -> list[Interval]:
+        return self.training if name in TRAINING_PHASES else self.restart
+
     def _insert(self, interval: Interval) -> None:
-        insort(self.training if interval.name in TRAINING_PHASES else self.restart, interval)
+        insort(self._intervals(interval.name), interval)
         self.longest_us = max(self.longest_us, interval.end_us - interval.start_us)
 
     def next_training(self, t_us: int) -> int:
@@ -76,16 +95,19 @@ class PhaseBook(Struct):
 
     def open_since(self, t_us: int, name: str) -> int | None:
         """When a phase of that name began, at or after ``t_us``, that nothing has closed."""
-        closed = [i.end_us for i in self.training if i.name == name] + [t for t, n in self.unmeasured if n == name]
+        closed = [interval.end_us for interval in self.training if interval.name == name]
         begun = [t for t, n in self.starts if n == name and t >= t_us and not any(end >= t for end in closed)]
         return min(begun, default=None)
 
     def last_sign(self, attempt: str, start_us: int, end_us: int) -> int:
-        """The latest time in [start, end) at which a phase of that attempt, or of none, was told; 0 if none was."""
+        """The latest time in [start, end] at which a phase of that attempt, or of none, was told; 0 if none was.
+
+        At ``end`` too: at one time a phase comes before the start of the next attempt.
+        """
         latest = 0
         for name in {attempt, ""}:
             times = self.signs.get(name, [])
-            place = bisect_left(times, end_us) - 1
+            place = bisect_right(times, end_us) - 1
             if place >= 0 and times[place] >= start_us:
                 latest = max(latest, times[place])
         return latest

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import sub
 from typing import Final
 
+from msgspec.structs import replace
 from tachograph_agent.events import (
     AllocationEnd,
     AllocationStart,
@@ -51,7 +52,7 @@ from tachograph_collector.ledger.outline import (
 )
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
-from tachograph_collector.ledger.state import VERSION, RunState, allocations_of, pack_events, ranges, unpack_events
+from tachograph_collector.ledger.state import RunState, allocations_of, pack_events, ranges, unpack_events
 from tachograph_collector.ledger.stretch import plain_until
 from tachograph_collector.ledger.track import Track
 
@@ -85,6 +86,8 @@ class RunLedger:
         self._expected_us: int | None = None
         self._dirty_us: int | None = None
         self._generations: list[GenerationBooks] = []
+        self._withdrawn: list[Restated] = []
+        """Minutes of runs that are none any more: their time belongs to another, or to nobody."""
         self._settled_for: int | None = None
         self._stale = True
         self._hot: tuple[Track, int | str | None, int | None] | None = None
@@ -250,7 +253,6 @@ class RunLedger:
         """What is needed to go on from here."""
         self.settle(self._settled_for)
         return RunState(
-            version=VERSION,
             run=self.run,
             latest_us=self.latest_us,
             islands=[
@@ -268,6 +270,7 @@ class RunLedger:
             expected_us=self._expected_us,
             settled_for=self._settled_for,
             minutes=[generation.minutes_state() for generation in self._generations],
+            withdrawn=self._withdrawn,
         )
 
     @classmethod
@@ -297,6 +300,7 @@ class RunLedger:
         for low, high in state.heard:
             ledger._heard.update(range(low, high + 1))
         ledger._expected_us = state.expected_us
+        ledger._withdrawn = state.withdrawn
         for generation, minutes in zip(ledger.settle(state.settled_for), state.minutes, strict=True):
             generation.restore_minutes(minutes)
         return ledger
@@ -307,8 +311,10 @@ class RunLedger:
         """Bring the books up to everything that has arrived, as of ``now_us`` (None: the latest event)."""
         if not self._stale and self._settled_for == now_us:
             return self._generations
-        if not self._heard and self._islands.held_back:
-            return self._settle_alone(now_us)
+        alone = self._alone()
+        if alone is not None:
+            self._generations = alone.settle(now_us)
+            return self._generations
         outings, spans, end_us = self._outline(now_us)
         self.num_set_aside.clear()
         unplaced = place_ends(outings, self._ends, spans)
@@ -320,7 +326,8 @@ class RunLedger:
 
     def spans(self, now_us: int | None = None) -> list[RunSpan]:
         """The stretches of the run's time, told without booking a minute of them."""
-        return self._outline(now_us)[1]
+        alone = self._alone()
+        return self._outline(now_us)[1] if alone is None else alone.spans(now_us)
 
     def _outline(self, now_us: int | None) -> tuple[list[Outing], list[RunSpan], int]:
         """The attempts, the stretches of the run's time, and when the reading of them ends."""
@@ -334,13 +341,14 @@ class RunLedger:
             spans[-1] = RunSpan(spans[-1].start_us, max(self.latest_us, spans[-1].start_us), "abandoned")
         return outings, spans, end_us
 
-    def _settle_alone(self, now_us: int | None) -> list[GenerationBooks]:
-        """A log of one event: there is no other that it could be a day away from."""
-        alone = self._islands.held_back
-        if len(alone) != 1:
-            return self._generations
-        self._take(alone[0])
-        return self.settle(now_us)
+    def _alone(self) -> RunLedger | None:
+        """The ledger of a log of one event: it is believed as long as there is no other that it could be a day from."""
+        held = self._islands.held_back
+        if self._heard or len(held) != 1:
+            return None
+        alone = RunLedger(self.run, None, self._abandoned_us)
+        alone._take(held[0])
+        return alone
 
     def _settle_tracks(self, tracks: list[Track]) -> None:
         for track in tracks:
@@ -387,7 +395,8 @@ class RunLedger:
             dirty.append(self._dirty_us)
         dirty_us = min(dirty, default=None)
         facts = RunFacts.of(self._boundaries, self._allocations, self._phases)
-        del self._generations[len(generations) :]
+        while len(self._generations) > len(generations):
+            self._withdrawn.extend(self._generations.pop().withdraw())
         for number, generation in enumerate(generations):
             if number == len(self._generations):
                 self._generations.append(GenerationBooks(generation.name))
@@ -406,7 +415,17 @@ class RunLedger:
 
     def restated(self, now_us: int | None = None) -> list[Restated]:
         """Minutes booked before that are booked differently now, since the last call."""
-        return [minute for generation in self.settle(now_us) for minute in generation.booking.take_restated()]
+        restated = [minute for generation in self.settle(now_us) for minute in generation.booking.take_restated()]
+        withdrawn, self._withdrawn = self._withdrawn, []
+        return [self._flagged(item) for item in withdrawn + restated]
+
+    def _flagged(self, item: Restated) -> Restated:
+        """The same minute, marked where it is incomplete."""
+        if not self.is_incomplete(item.start_us // MINUTE_US):
+            return item
+        was, now = (minute and replace(minute, incomplete=True) for minute in (item.was, item.now))
+        assert was is not None
+        return Restated(item.run, item.start_us, was, now)
 
     def is_incomplete(self, minute: int) -> bool:
         """Whether events of this minute are known, or must be feared, to be missing."""

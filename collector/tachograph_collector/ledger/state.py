@@ -1,12 +1,15 @@
 """A run's ledger as bytes and back, so that whoever feeds it can go on after a restart.
 
 What is kept is what folding needs: lifecycle events, the newest steps, the pieces folded for good, and how often each
-minute was booked differently. Sums and segments are booked anew from the pieces. The bytes carry a version; another
-version's are refused, and the run is then rebuilt from its stored events.
+minute was booked differently. Sums and segments are booked anew from the pieces. The bytes begin with a mark, the
+version and a checksum: another version's, and broken ones, are refused, and the run is then rebuilt from its stored
+events.
 """
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,12 +17,17 @@ import msgspec
 from msgspec import Struct
 from tachograph_agent.events import AnyEvent, decode, encode
 
+from tachograph_collector.ledger.books import Restated
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import Leg, Piece, StepRow
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.saves import SaveLog
 
 VERSION: Final = 1
+
+_HEAD: Final = struct.Struct(">4sII")
+"""Mark, version, and the checksum of what follows."""
+_MARK: Final = b"TGLS"
 
 
 class StateError(ValueError):
@@ -56,16 +64,17 @@ class TrackState(Struct):
 
 
 class MinutesState(Struct):
-    """How far the minutes of one generation were booked, and the revisions of those that were booked differently."""
+    """How far the minutes of one generation were booked, and what of them was booked differently."""
 
     closed_us: int
     revisions: dict[int, int]
+    restated: list[Restated]
+    """What nobody has asked for yet."""
 
 
 class RunState(Struct):
     """See ``run_ledger.RunLedger``."""
 
-    version: int
     run: str
     latest_us: int
     islands: list[tuple[int, int, bytes | None]]
@@ -80,6 +89,7 @@ class RunState(Struct):
     expected_us: int | None
     settled_for: int | None
     minutes: list[MinutesState]
+    withdrawn: list[Restated]
 
 
 _DECODER = msgspec.msgpack.Decoder(RunState)
@@ -88,23 +98,35 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 def pack(state: RunState) -> bytes:
     """The state as bytes."""
-    return _ENCODER.encode(state)
+    data = _ENCODER.encode(state)
+    return _HEAD.pack(_MARK, VERSION, zlib.crc32(data)) + data
 
 
-def unpack(data: bytes) -> RunState:
-    """The state of these bytes; raises ``StateError`` if they are none, or another version's."""
-    try:
-        state = _DECODER.decode(data)
-    except msgspec.MsgspecError as error:
+def unpack(run: str, data: bytes) -> RunState:
+    """The state of these bytes; raises ``StateError`` if they are none, broken, or another version's."""
+    mark, version, checksum = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0)
+    if mark != _MARK:
         raise StateError(
-            f"not the saved state of a ledger ({error}); rebuild the run from its stored events"
-        ) from error
-    if state.version != VERSION:
-        raise StateError(
-            f"run {state.run!r}: saved by version {state.version} of the ledger, this is version {VERSION}; "
+            f"run {run!r}: these {len(data)} bytes are no saved state of a ledger; "
             "rebuild the run from its stored events"
         )
-    return state
+    if version != VERSION:
+        raise StateError(
+            f"run {run!r}: saved by version {version} of the ledger, this is version {VERSION}; "
+            "rebuild the run from its stored events"
+        )
+    packed = memoryview(data)[_HEAD.size :]
+    # Broken bytes may still decode, into ranges without end for instance: they are told by the checksum alone.
+    if zlib.crc32(packed) != checksum:
+        raise StateError(
+            f"run {run!r}: the saved state is broken (its checksum differs); rebuild the run from its stored events"
+        )
+    try:
+        return _DECODER.decode(packed)
+    except msgspec.MsgspecError as error:
+        raise StateError(
+            f"run {run!r}: not the saved state of a ledger ({error}); rebuild the run from its stored events"
+        ) from error
 
 
 def pack_events(events: Sequence[AnyEvent]) -> list[bytes]:

@@ -469,27 +469,6 @@ def test_failure_that_names_no_attempt_belongs_to_the_one_running(read: Read) ->
     assert answer.attempt_times == [(0, 40), (60, 78)]
 
 
-def test_higher_rank_continues_in_an_incarnation_that_was_not_the_last_of_its_name(read: Read) -> None:
-    # rank 0 dies with its last records unsent: rank 1 tells of steps 6 and 7; then the same name goes on from 4
-    log = Log().start(0).up(0, resume=0).steps(10, 1, 5)
-    for step in range(1, 8):
-        log.step(10 + 2 * step, step, rank=1)
-    log.failure(24).up(40, resume=3).steps(50, 4, 8).end(60)
-    answer = read(log)
-    assert answer.stretches("lost") == [(16, 24)]  # steps 4 to 7
-    assert answer.s("kept") == [6 + 10]
-
-
-def test_higher_rank_leads_a_segment_in_which_the_lead_reports_nothing(read: Read) -> None:
-    # the emitter does not count its attempts; in the first segment only rank 1 is heard
-    log = Log().start(0).up(0, resume=0, rank=1)
-    for step in range(1, 6):
-        log.step(10 + 2 * step, step, rank=1)
-    log.end(20, "cancelled").start(200).up(200, resume=5).steps(210, 6, 10).end(220)
-    answer = read(log)
-    assert answer.stretches("kept") == [(10, 20), (210, 220)]
-
-
 def test_attempt_whose_steps_all_lie_in_the_next_had_none_in_flight_before(read: Read) -> None:
     # attempt 0 was up at 0 and said nothing until attempt 1 was up
     log = Log().start(0).up(0, resume=0).as_attempt(1).up(40, resume=0)
