@@ -3,5 +3,17 @@
 from tachograph_collector.model.simulate.design import Corruption, Design, Elastic, Failures, Retention, Spares
 from tachograph_collector.model.simulate.outcome import Outcome
 from tachograph_collector.model.simulate.run import simulate
+from tachograph_collector.model.simulate.trace import Accounts, simulate_log
 
-__all__ = ["Corruption", "Design", "Elastic", "Failures", "Outcome", "Retention", "Spares", "simulate"]
+__all__ = [
+    "Accounts",
+    "Corruption",
+    "Design",
+    "Elastic",
+    "Failures",
+    "Outcome",
+    "Retention",
+    "Spares",
+    "simulate",
+    "simulate_log",
+]

@@ -30,8 +30,11 @@ class Stop(NamedTuple):
     restart_us: Ints
     end_us: Ints
     is_noticed: Bools
-    """Corruption was noticed; else a failure struck, or the run was over."""
-    is_over: Bools
+    """Corruption was noticed; else a failure struck, or the run ended."""
+    is_end: Bools
+    """The run is over."""
+    is_by_peer: Bools
+    """The failure is made good from a peer's memory."""
     resume_steps: Ints
     """The step from which the next stretch goes on."""
 
@@ -117,7 +120,8 @@ def simulated(
             num_from_scratch[which] += history.go_back(which, corrupt_us[which])
             corrupt_us[which] = NEVER
         if remember:
-            stops.append(Stop(begin_us, restart_us, end_us, is_noticed, is_over | ends, history.steps.copy()))
+            peer = crashes & by_peer[rows, crash]
+            stops.append(Stop(begin_us, restart_us, end_us, is_noticed, ends, peer, history.steps.copy()))
         num_failures += goes_on
         restart_us = np.where(is_noticed, after_notice_us, np.where(crashes, after_crash_us[rows, crash], 0))
         begin_us = end_us

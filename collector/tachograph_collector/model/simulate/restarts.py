@@ -29,7 +29,7 @@ class Parts(NamedTuple):
     @classmethod
     def of(cls, design: Design) -> Parts:
         """A design's parts; what it does without takes as long as what it has instead."""
-        swap_s = design.replace_s if design.spares is None else design.spares.swap_s
+        swap_s = design.spares.swap_s if design.spares is not None and design.spares.count else design.replace_s
         reconfigure_s = design.replace_s if design.elastic is None else design.elastic.reconfigure_s
         peer_s = design.reload_s if design.peer_reload_s is None else design.peer_reload_s
         return cls(

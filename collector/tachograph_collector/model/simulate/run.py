@@ -26,7 +26,7 @@ def simulate(design: Design, failures: Failures, *, duration_s: float, num_runs:
     duration_us = checked(design, failures, duration_s, num_runs, seed)
     chunk = max(1, CHUNK // width(failures.mean_gap_s, duration_us))
     pieces = [
-        _simulated(design, failures, duration_us, seed, first, min(chunk, num_runs - first))
+        simulated(design, failures, duration_us, seed, first, min(chunk, num_runs - first))
         for first in range(0, num_runs, chunk)
     ]
     if len(pieces) == 1:
@@ -48,9 +48,10 @@ def checked(design: Design, failures: Failures, duration_s: float, num_runs: int
     return max(1, whole_us("duration_s", duration_s))
 
 
-def _simulated(
+def simulated(
     design: Design, failures: Failures, duration_us: int, seed: int, first_run: int, num_runs: int
 ) -> Outcome:
+    """Runs ``first_run`` to ``first_run + num_runs`` of what ``simulate`` simulates, of arguments that are checked."""
     schedule = Schedule.of(design)
     num_from_scratch = np.zeros(num_runs, dtype=np.int64)
     missed_us = np.zeros(num_runs)

@@ -88,7 +88,10 @@ class Schedule:
     def steps_at(self, save: Ints) -> Ints:
         """How many steps save number ``save`` holds, none for 0."""
         shorter = self.steps - self.first_steps
-        return save * self.steps - shorter * (save > 0) if shorter else save * self.steps
+        steps: Ints = save * self.steps
+        if shorter:
+            steps -= shorter * (save > 0)
+        return steps
 
     def standstill_us(self, time_us: Ints, saves: Ints) -> Ints:
         """Time spent standing still to save until ``time_us``, with ``saves`` saves ended by then."""
