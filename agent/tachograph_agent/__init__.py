@@ -13,7 +13,7 @@ __all__ = ["Recorder"]
 def __getattr__(name: str) -> Any:
     """``Recorder`` on demand: whoever only reads logs needs neither sockets nor logging."""
     if name == "Recorder":
-        from tachograph_agent.recorder import Recorder  # noqa: PLC0415 - see above
+        from tachograph_agent.recorder import Recorder
 
         return Recorder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
