@@ -16,6 +16,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
     "diff": ("tachograph_collector.cli.diff:diff", "Show two runs side by side."),
     "plan": ("tachograph_collector.cli.plan:plan", "Say how often to save, and what each improvement would buy."),
+    "doc": ("tachograph_collector.cli.doc:doc", "Write the fault-tolerance design document, or check one."),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }
 """By name: where the command is, and what its first line of help says (so that --help imports none of them)."""

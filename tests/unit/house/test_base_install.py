@@ -23,7 +23,7 @@ def test_the_extras_are_what_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["replay", "--help"], ["plan", "--help"], ["formats"]]
+    "arguments", [["--help"], ["--version"], ["replay", "--help"], ["plan", "--help"], ["doc", "--help"], ["formats"]]
 )
 def test_commands_that_need_no_extra_run_without(arguments: list[str], tmp_path: Path) -> None:
     done = tachograph(*arguments, cwd=tmp_path)
@@ -57,6 +57,13 @@ def test_a_flag_whose_extra_is_missing_names_the_line_to_type(option: list[str],
     assert done.returncode != 0
     assert "pip install 'tachograph[collector]'" in done.stderr
     assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_design_document_needs_an_extra_and_says_which(tmp_path: Path) -> None:
+    done = tachograph("doc", "--nodes", "8", "--job-mtbf", "12h", "-o", "design.md", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "pip install 'tachograph[collector]'" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
