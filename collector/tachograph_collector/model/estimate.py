@@ -19,6 +19,7 @@ from tachograph_collector.model.check import Floats
 from tachograph_collector.model.incidents import Incident, Stop, incidents
 from tachograph_collector.model.mtbf import Mtbf, RateBelief, mtbf, rate_belief
 from tachograph_collector.model.recorded import Recorded, recorded
+from tachograph_collector.model.theory import optimum
 
 RESTART_PARTS: Final = ("detect", "replace", "reload", "warmup")
 
@@ -144,8 +145,7 @@ def measure_recorded(
     )
     tau = _intervals(run, details.checkpoints)
     stops = run.failures()
-    whole_s = None if tau.num == 0 else (tau.median_s or 0) + (cost.mean_s or 0) + (persist.mean_s or 0)
-    grouped = incidents(stops, whole_s)
+    grouped = incidents(stops, _whole_interval_s(tau, cost, persist, len(stops), exposure_s))
     restarts, parts = _restarts(run)
     on_exposure = [_on_exposure(run, stop) for stop in stops]
     grouped = _regroup(grouped, on_exposure)
@@ -178,6 +178,21 @@ def _saves(checkpoints: Sequence[CheckpointRecord]) -> tuple[list[CheckpointReco
         return [], False
     mode = Counter(save.mode for save in landed).most_common(1)[0][0]
     return [save for save in landed if save.mode == mode], mode == "async"
+
+
+def _whole_interval_s(
+    tau: Samples, cost: Samples, persist: Samples, num_failures: int, exposure_s: float
+) -> float | None:
+    """What must be banked after a restart before the next failure is an incident of its own.
+
+    An interval in use that is far too long must not make one incident of all failures: with it the best one counts.
+    """
+    interval_s, cost_s = tau.median_s, cost.mean_s or 0.0
+    if interval_s is None:
+        return None
+    if cost_s > 0 and num_failures:
+        interval_s = min(interval_s, float(optimum(cost_s, exposure_s / num_failures)))
+    return interval_s + cost_s + (persist.mean_s or 0.0)
 
 
 def _intervals(run: Recorded, checkpoints: Sequence[CheckpointRecord]) -> Samples:
