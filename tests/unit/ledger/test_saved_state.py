@@ -57,7 +57,7 @@ def test_ledger_taken_up_anywhere_goes_on_as_if_nothing_had_been(
 
 
 def told() -> Log:
-    """Of every kind something: attempts, saves, phases, a rollback of no attempt, an allocation, a gap, a lone event."""
+    """Attempts, saves, phases, a rollback of no attempt, an allocation, a gap, a lone event."""
     log = Log().start(0, gpus=8, labels={"team": "a"}).add("allocation.start", 0, gpus=8).up(0, resume=0)
     log.steps(10, 1, 40).save(40, 90, 95).phase("eval", 95, 130).steps(130, 41, 60)
     log.own("phase.start", 170, name="eval").add("gap", 175, node="n", since=1_760_000_160)
