@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tachograph_collector.model.best import best_interval
-from tachograph_collector.model.check import ModelError
+from tachograph_collector.model.check import Floats, ModelError
 from tachograph_collector.model.gaps import (
     effective_restart,
     observed_goodput,
@@ -103,7 +103,7 @@ def test_many_observed_memoryless_gaps_come_to_the_closed_form_within_the_stated
 
 
 def test_an_interval_that_ends_with_the_gap_is_banked_in_any_unit() -> None:
-    for unit in (1, 60, 0.1, 1 / 7):
+    for unit in (1, 60, 1.3, 2.1, 4.7):  # the last three divide to just below 3
         assert float(observed_goodput(9 * unit, unit, 0, [30 * unit])) == pytest.approx(0.9)
 
 
@@ -175,6 +175,19 @@ def test_the_search_serves_asynchronous_saves_that_hardly_fit() -> None:
     # Short intervals don't pay once the next snapshot has to wait for the persist.
     best = best_interval(lambda tau: asynchronous_goodput(tau, 0.05, 20, 15, 720), 8.5)
     assert best == pytest.approx(20, rel=1e-3)
+
+
+def test_the_search_keeps_the_highest_point_though_no_finer_grid_meets_it_again() -> None:
+    grids: list[Floats] = []
+
+    def with_a_tooth(tau: Floats) -> Floats:
+        heights = np.exp(-(np.log(tau / 38) ** 2)) / 2
+        if not grids:
+            heights[350] = 0.9
+        grids.append(tau)
+        return heights
+
+    assert best_interval(with_a_tooth, 38) == grids[0][350]
 
 
 def test_a_curve_without_a_top_is_refused() -> None:

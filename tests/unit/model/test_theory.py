@@ -1,6 +1,7 @@
 """The closed forms of the memoryless model: reference numbers, limits and what they refuse."""
 
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -110,6 +111,17 @@ def test_the_optimum_solves_its_equation_on_both_sides_of_the_branch_points_seri
     tau = float(optimum(ratio, 1))
     # From dG/dtau = 0: 1 - exp(-(tau + C)/M) = tau/M.
     assert -np.expm1(-(tau + ratio)) == pytest.approx(tau, rel=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e-12, 1e-9, 0.9e-7, 1.1e-7, 1e-3, 1])
+def test_the_optimum_has_nine_digits_against_forty(ratio: float) -> None:
+    with localcontext() as context:
+        context.prec = 40
+        cost, tau = Decimal(ratio), Decimal(float(optimum(ratio, 1)))
+        for _ in range(8):  # Newton
+            alive = (-(tau + cost)).exp()
+            tau -= (1 - alive - tau) / (alive - 1)
+    assert float(optimum(ratio, 1)) == pytest.approx(float(tau), rel=1e-9, abs=0)
 
 
 def test_the_optimum_does_not_jump_where_the_series_takes_over() -> None:
