@@ -21,6 +21,9 @@ NUM_DRAWS: Final = 2_000
 MOST_FAILURES: Final = 1_000
 """A drawn rate that would strike more often than this in the window is cut: nothing is kept at it anyway."""
 
+MOST_RESTARTS: Final = 200
+"""Of more measurements than this, a long window takes so many quantiles."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
@@ -146,6 +149,8 @@ def _normal(
     cost in a window T has the variance ``rate T E[(r + x)^2]``.
     """
     x = rates * periods
+    if restarts.size > MOST_RESTARTS:
+        restarts = np.quantile(restarts, (np.arange(MOST_RESTARTS) + 0.5) / MOST_RESTARTS)
     survive = np.exp(-np.outer(rates, restarts)).mean(axis=1) * np.exp(-rates * persist)
     mean = tau * rates * survive / np.expm1(x) * (1 - min(startup / window, 1.0))
     loss = periods / 2 + persist

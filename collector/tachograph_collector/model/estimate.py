@@ -147,7 +147,7 @@ def measure_recorded(
     stops = run.failures()
     grouped = incidents(stops, _whole_interval_s(tau, cost, persist, len(stops), exposure_s))
     restarts, parts = _restarts(run)
-    on_exposure = [_on_exposure(run, stop) for stop in stops]
+    on_exposure = _on_exposure(run, stops)
     grouped = _regroup(grouped, on_exposure)
     down = [one.down_s for one in grouped if one.down_s is not None]
     return Measured(
@@ -176,8 +176,9 @@ def _saves(checkpoints: Sequence[CheckpointRecord]) -> tuple[list[CheckpointReco
     landed = [save for save in checkpoints if save.landed_us is not None]
     if not landed:
         return [], False
-    mode = Counter(save.mode for save in landed).most_common(1)[0][0]
-    return [save for save in landed if save.mode == mode], mode == "async"
+    is_async = 2 * sum([save.mode == "async" for save in landed]) > len(landed)
+    mode = "async" if is_async else "sync"
+    return [save for save in landed if save.mode == mode], is_async
 
 
 def _whole_interval_s(
@@ -198,10 +199,10 @@ def _whole_interval_s(
 def _intervals(run: Recorded, checkpoints: Sequence[CheckpointRecord]) -> Samples:
     """Training time between saves that landed without an interruption between them, and from a restart to the first."""
     landed = [save for save in checkpoints if save.landed_us is not None]
-    begins_us = [save.start_us if save.start_us is not None else save.landed_us for save in landed]
-    ends_us = [save.end_us if save.end_us is not None else save.landed_us for save in landed]
-    begin = np.array([run.seconds(at or 0) for at in begins_us])
-    end = np.array([run.seconds(at or 0) for at in ends_us])
+    begin_us = [save.landed_us if save.start_us is None else save.start_us for save in landed]
+    end_us = [save.landed_us if save.end_us is None else save.end_us for save in landed]
+    begin = np.asarray((np.array(begin_us, dtype=np.int64) - run.origin_us) * 1e-6, np.float64)
+    end = np.asarray((np.array(end_us, dtype=np.int64) - run.origin_us) * 1e-6, np.float64)
     order = np.argsort(begin, kind="stable")
     begin, end = begin[order], end[order]
     if not begin.size:
@@ -242,10 +243,15 @@ def _startup_s(run: Recorded) -> float:
     return float(run.exposure(run.begin_s[first : first + 1])[0])
 
 
-def _on_exposure(run: Recorded, stop: Stop) -> Stop:
-    at = np.array([stop.struck_s, stop.struck_s if stop.resumed_s is None else stop.resumed_s])
-    struck, resumed = run.exposure(at)
-    return Stop(float(struck), None if stop.resumed_s is None else float(resumed), stop.category, stop.at_work)
+def _on_exposure(run: Recorded, stops: Sequence[Stop]) -> list[Stop]:
+    struck = run.exposure(np.array([stop.struck_s for stop in stops], dtype=np.float64)).tolist()
+    resumed = run.exposure(
+        np.array([stop.struck_s if stop.resumed_s is None else stop.resumed_s for stop in stops], dtype=np.float64)
+    ).tolist()
+    return [
+        Stop(at, None if stop.resumed_s is None else until, stop.category, stop.at_work)
+        for stop, at, until in zip(stops, struck, resumed, strict=True)
+    ]
 
 
 def _regroup(grouped: Sequence[Incident], stops: Sequence[Stop]) -> list[Incident]:

@@ -49,7 +49,9 @@ class Facts:
     wall_s: float
     parts_s: dict[str, float]
     """By the names of ``recorded.PARTS``; they sum to ``wall_s``."""
+    num_failures: int
     num_failures_at_work: int
+    """Those that struck an attempt that had stepped: the others struck in a restart and lost no work."""
     begins_with_startup: bool
 
     @property
@@ -136,6 +138,7 @@ def judge(
     facts = Facts(
         wall_s=sum(parts.values()),
         parts_s=parts,
+        num_failures=len(measured.failures),
         num_failures_at_work=sum(stop.at_work for stop in measured.failures),
         begins_with_startup=not bool(run.is_work[0]),
     )
@@ -287,6 +290,7 @@ def _explained(conditional: Conditional, facts: Facts) -> str:
     share = facts.exposure_s / facts.wall_s
     down = facts.parts_s["down"]
     what = count(conditional.num_failures, "failure")
+    what += " at work" if conditional.num_failures != facts.num_failures else ""
     what = f"{what} and {span(down)} of down time explain" if down >= 1 else f"{what} would explain"
     return (
         f"{what} {percent(conditional.expected * share)} (give or take {points(100 * conditional.deviation * share)})"

@@ -99,12 +99,11 @@ def recorded(details: Details) -> Recorded:
     num = len(segments)
     origin_us = segments[0].start_us
 
-    def column(name: str, dtype: type) -> NDArray[np.int64]:
-        return np.fromiter(map(attrgetter(name), segments), dtype, num)
-
-    begin_us, end_us = column("start_us", np.int64), column("end_us", np.int64)
-    attempt = column("attempt", np.int64)
-    sub = np.fromiter(map(_SUBS.__getitem__, map(attrgetter("sub"), segments)), np.int8, num)
+    # Lists of one attribute are the fastest way from records to arrays; a live judge has a run of 40,000 segments.
+    begin_us = np.array([segment.start_us for segment in segments], np.int64)
+    end_us = np.array([segment.end_us for segment in segments], np.int64)
+    attempt = np.array([segment.attempt for segment in segments], np.int64)
+    sub = np.array([_SUBS[segment.sub] for segment in segments], np.int8)
     is_work = np.isin(sub, _WORK)
     part = np.full(num, PARTS.index("kept"), np.int8)
     part[sub == _SUBS["save"]] = PARTS.index("saving")

@@ -36,9 +36,12 @@ def waste_by_cause(books: Books, details: Details) -> list[Waste]:
     at, until = 0, 0
     cause = ""
     worked: set[int] = set()
+    working = -1
     for segment in details.segments:
         if segment.account != "restart":
-            worked.add(segment.attempt)
+            if segment.attempt != working:  # a live judge has no time for what is known already
+                working = segment.attempt
+                worked.add(working)
             continue
         if segment.sub == "stall":
             continue

@@ -31,8 +31,9 @@ def percent(share: float) -> str:
 
 
 def points(value: float) -> str:
-    """``7.1 points``, ``1.0 point``"""
-    return f"{value:.1f} point{'' if f'{value:.1f}' == '1.0' else 's'}"
+    """``7.1 points``, ``1.0 point``, ``0.04 points``"""
+    told = f"{value:.2f}" if 0 < abs(value) < 0.1 else f"{value:.1f}"
+    return f"{told} point{'' if told == '1.0' else 's'}"
 
 
 def count(num: int, noun: str) -> str:
