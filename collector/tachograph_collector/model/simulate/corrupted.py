@@ -12,30 +12,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tachograph_collector.model.simulate.design import Corruption, Design, Failures, Retention
-from tachograph_collector.model.simulate.draws import corruption_times, failure_times
-from tachograph_collector.model.simulate.history import History
+from tachograph_collector.model.check import Floats
+from tachograph_collector.model.simulate.design import Corruption, Design, Retention
+from tachograph_collector.model.simulate.draws import Draws
+from tachograph_collector.model.simulate.history import History, Places
 from tachograph_collector.model.simulate.outcome import Ints
 from tachograph_collector.model.simulate.restarts import Bools, Parts, restarts
 from tachograph_collector.model.simulate.schedule import Schedule, whole_us
 
-NEVER = np.int64(1) << 61
-EVERY_SAVE = Retention(last=1 << 60)
+NEVER = np.inf
+EVERY_SAVE = Retention(last=1 << 53)
 
 
 class Stop(NamedTuple):
     """One stop of all runs, arrays of shape (n,); of runs that are over, of no length."""
 
-    begin_us: Ints
-    restart_us: Ints
-    end_us: Ints
+    begin_us: Floats
+    restart_us: Floats
+    end_us: Floats
     is_noticed: Bools
     """Corruption was noticed; else a failure struck, or the run ended."""
     is_end: Bools
     """The run is over."""
     is_by_peer: Bools
     """The failure is made good from a peer's memory."""
-    resume_steps: Ints
+    resume_steps: Floats
     """The step from which the next stretch goes on."""
 
 
@@ -43,43 +44,34 @@ class Stop(NamedTuple):
 class Corrupted:
     """The accounts of runs that corruption struck, shape (n,)."""
 
-    kept_us: Ints
-    checkpoint_us: Ints
-    lost_us: Ints
+    kept_us: Floats
+    checkpoint_us: Floats
+    lost_us: Floats
     num_failures: Ints
     num_from_scratch: Ints
     stops: list[Stop] = field(default_factory=list)
 
 
-def simulated(
-    design: Design,
-    failures: Failures,
-    corruption: Corruption,
-    duration_us: int,
-    seed: int,
-    first_run: int,
-    num_runs: int,
-    *,
-    remember: bool = False,
+def corrupted(
+    design: Design, draws: Draws, corruption: Corruption, duration_us: int, num_runs: int, *, remember: bool = False
 ) -> Corrupted:
-    """Runs ``first_run`` to ``first_run + num_runs``; with ``remember`` every stop of theirs too."""
+    """The next ``num_runs`` runs that ``draws`` has numbers for; with ``remember`` every stop of theirs too."""
     schedule, parts = Schedule.of(design), Parts.of(design)
-    crashes_us = failure_times(failures, duration_us, seed, first_run, num_runs)
-    after = restarts(design, parts, failures, crashes_us, duration_us, seed, first_run)
+    crashes_us = draws.failure_times(num_runs)
+    after = restarts(design, parts, draws, crashes_us)
     after_crash_us = np.broadcast_to(after.total_us(parts), crashes_us.shape)
     by_peer = np.broadcast_to(np.asarray(after.is_by_peer), crashes_us.shape)
-    strikes_us = corruption_times(corruption.mean_gap_s, duration_us, seed, first_run, num_runs)
+    strikes_us = draws.corruption_times(num_runs, corruption.mean_gap_s)
     detection_us = whole_us("corruption.detection_s", corruption.detection_s)
     after_notice_us = parts.detect_us + parts.swap_us + parts.reload_us + parts.warmup_us
     history = History(num_runs, schedule, design.retention or EVERY_SAVE)
 
     rows = np.arange(num_runs)
     crash, strike = np.zeros(num_runs, dtype=np.intp), np.zeros(num_runs, dtype=np.intp)
-    begin_us, restart_us = np.zeros(num_runs, dtype=np.int64), np.zeros(num_runs, dtype=np.int64)
+    begin_us, restart_us = np.zeros(num_runs), np.zeros(num_runs)
     corrupt_us = np.full(num_runs, NEVER)
-    checkpoint_us, worked_us, kept_us, num_failures, num_from_scratch = (
-        np.zeros(num_runs, dtype=np.int64) for _ in range(5)
-    )
+    checkpoint_us, worked_us, kept_us = np.zeros(num_runs), np.zeros(num_runs), np.zeros(num_runs)
+    num_failures, num_from_scratch = np.zeros(num_runs, dtype=np.int64), np.zeros(num_runs, dtype=np.int64)
     is_over = np.zeros(num_runs, dtype=np.bool_)
     stops: list[Stop] = []
     while not is_over.all():
@@ -98,11 +90,11 @@ def simulated(
         crashes = ~is_noticed & ~ends & ~is_over
 
         trained_us = end_us - training_us
-        trained_us *= trained_us >= schedule.one_us
+        np.putmask(trained_us, trained_us < schedule.one_us, 0)
         saves = schedule.saves(trained_us)
         standstill_us = schedule.standstill_us(trained_us, saves)
         work_us = trained_us - standstill_us
-        work_us -= np.where(ends, work_us % schedule.one_us, 0)
+        work_us -= np.where(ends, np.fmod(work_us, schedule.one_us), 0)
         checkpoint_us += standstill_us
         worked_us += work_us
         kept_us = np.where(ends & ~is_over, history.steps * schedule.one_us + work_us, kept_us)
@@ -123,14 +115,14 @@ def simulated(
             peer = crashes & by_peer[rows, crash]
             stops.append(Stop(begin_us, restart_us, end_us, is_noticed, ends, peer, history.steps.copy()))
         num_failures += goes_on
-        restart_us = np.where(is_noticed, after_notice_us, np.where(crashes, after_crash_us[rows, crash], 0))
+        restart_us = np.where(is_noticed, float(after_notice_us), np.where(crashes, after_crash_us[rows, crash], 0))
         begin_us = end_us
         crash += crashes
         is_over |= ends
     return Corrupted(kept_us, checkpoint_us, worked_us - kept_us, num_failures, num_from_scratch, stops)
 
 
-def _first_from(times_us: Ints, at: Ints, floor_us: Ints) -> Ints:
+def _first_from(times_us: Floats, at: Places, floor_us: Floats) -> Places:
     """For each row the first column from ``at`` on that is at ``floor_us`` or later."""
     rows = np.arange(len(at))
     last = times_us.shape[1] - 1

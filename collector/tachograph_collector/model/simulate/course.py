@@ -7,8 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from tachograph_collector.model.simulate import corrupted, crashes
+from tachograph_collector.model.simulate.corrupted import corrupted
+from tachograph_collector.model.simulate.crashes import crashed
 from tachograph_collector.model.simulate.design import Corruption, Design, Failures
+from tachograph_collector.model.simulate.draws import Draws
 from tachograph_collector.model.simulate.restarts import Parts
 from tachograph_collector.model.simulate.schedule import Schedule
 from tachograph_collector.model.simulate.stretches import landed_saves, training_us
@@ -54,39 +56,40 @@ def course(design: Design, failures: Failures, duration_us: int, seed: int, inde
     if failures.corruption is not None:
         return _corrupted(design, failures, failures.corruption, duration_us, seed, index)
     schedule, parts = Schedule.of(design), Parts.of(design)
-    stretches, after = crashes.stretches(design, failures, duration_us, seed, index, 1)
+    stretches, after, _ = crashed(design, Draws(failures, duration_us, seed, index), duration_us, 1)
     trained_us = training_us(stretches, schedule)
     saves = schedule.saves(trained_us)
     landed = landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=design.peer_holds_newest)
-    shape = stretches.begin_us.shape
-    steps = schedule.steps_at(saves)[0]
-    survives = schedule.steps_at(landed)[0]
+    steps, survives = schedule.steps_at(saves)[0], schedule.steps_at(landed)[0]
+    shape = stretches.length_us.shape
+    restarts_us = np.broadcast_to(stretches.restart_us, shape)[0]
     by_peer = np.broadcast_to(np.asarray(stretches.is_by_peer), shape)[0]
     halves = 2 if design.elastic is not None else 1
     reloads_us = np.broadcast_to(after.reload_us(parts), (1, shape[1] // halves))[0]
     legs: list[Leg] = []
-    surviving = resume = 0
+    begin_us = surviving = resume = 0
     rejoined = False
-    for k in range(shape[1]):
-        begin_us, end_us = int(stretches.begin_us[0, k]), int(stretches.end_us[0, k])
-        if end_us <= begin_us:
+    for k in range(int(stretches.last[0]) + 1):
+        length_us = int(stretches.length_us[0, k])
+        if not length_us:
             continue
-        failed_us = int(stretches.failed_us[0, k])
-        rejoins = end_us < failed_us
+        later_us = int(stretches.later_us[0, k]) if stretches.later_us is not None else 0
+        rejoins = later_us > 0
         restart = Restart()
         if rejoined:
             restart = Restart(wait_us=schedule.persist_us, reload_us=parts.reload_us, warmup_us=parts.warmup_us)
         elif legs:
-            restart = _restart(parts, int(stretches.restart_us[0, k]), int(reloads_us[k // halves - 1]))
-        end: End = "rejoin" if rejoins else "failure" if stretches.fails[0, k] else "over"
+            restart = _restart(parts, int(restarts_us[k]), int(reloads_us[k // halves - 1]))
+        end_us = begin_us + length_us
+        end: End = "rejoin" if rejoins else "over" if end_us == duration_us else "failure"
         missing = int(stretches.missing[0, k]) if stretches.missing is not None else 0
         newest = design.peer_holds_newest and bool(by_peer[k])
-        legs.append(Leg(begin_us, end_us, restart, resume, end, failed_us, newest, missing))
+        legs.append(Leg(begin_us, end_us, restart, resume, end, end_us + later_us, newest, missing))
+        begin_us, rejoined = end_us, rejoins
+        # A planned stop takes everything along; a failure soon after it can take back what hasn't landed by then.
         resume = surviving + int(steps[k])
         surviving += int(survives[k])
-        rejoined = rejoins
-        if not rejoins:
-            resume = surviving
+        resume = resume if rejoins else surviving
     return legs
 
 
@@ -98,7 +101,8 @@ def _restart(parts: Parts, total_us: int, reload_us: int) -> Restart:
 def _corrupted(
     design: Design, failures: Failures, corruption: Corruption, duration_us: int, seed: int, index: int
 ) -> list[Leg]:
-    booked = corrupted.simulated(design, failures, corruption, duration_us, seed, index, 1, remember=True)
+    draws = Draws(failures, duration_us, seed, index)
+    booked = corrupted(design, draws, corruption, duration_us, 1, remember=True)
     parts = Parts.of(design)
     legs: list[Leg] = []
     resume, reload_us = 0, parts.reload_us

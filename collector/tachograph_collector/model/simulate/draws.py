@@ -1,22 +1,24 @@
 """Random numbers of which every run has its own: run ``i`` draws the same whether it is simulated alone or among many.
 
-A draw is addressed by seed, purpose, block and run: each (seed, purpose, block) is a stream of its own, in which each
-run owns one row of a fixed width.
+Runs take their numbers in order, a fixed number each, from one stream per purpose. The few that need more draw them
+from further streams, in which each run has its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
+from typing import Protocol
 
 import numpy as np
 
 from tachograph_collector.model.check import Floats, ModelError
 from tachograph_collector.model.simulate.design import Failures
-from tachograph_collector.model.simulate.outcome import Ints
 
 MOST_FAILURES = 1_000_000
 """Expected failures in one run beyond which a simulation is refused: its answer would be 0 anyway."""
+
+SLICE = 1 << 20
+"""How many numbers are passed over at once."""
 
 
 class Purpose(IntEnum):
@@ -29,13 +31,6 @@ class Purpose(IntEnum):
     CORRUPTION = 4
 
 
-def uniforms(seed: int, purpose: Purpose, block: int, first_run: int, shape: tuple[int, int]) -> Floats:
-    """Numbers in [0, 1) for ``shape[0]`` runs from ``first_run`` on, ``shape[1]`` each."""
-    bits = np.random.PCG64(np.random.SeedSequence([seed, int(purpose), block]))
-    bits.advance(first_run * shape[1])
-    return np.random.Generator(bits).random(shape)
-
-
 def width(mean_gap_s: float, duration_us: int, name: str = "mtbf_s") -> int:
     """How many gaps per run nearly always suffice to fill ``duration_us``."""
     expected = duration_us / (mean_gap_s * 1e6)
@@ -44,58 +39,100 @@ def width(mean_gap_s: float, duration_us: int, name: str = "mtbf_s") -> int:
             f"{name} is too short: gaps of {mean_gap_s:g} s on average make {expected:.3g} failures in "
             f"{duration_us / 1e6:g} s; expected at most {MOST_FAILURES:,}"
         )
-    return int(expected + 4 * expected**0.5 + 4)
+    return int(expected + 3.5 * expected**0.5 + 4)
 
 
-def failure_times(failures: Failures, duration_us: int, seed: int, first_run: int, num_runs: int) -> Ints:
-    """When failures strike, microseconds from the run's start, rising; the last of each row is past the run's end."""
-    columns = width(failures.mean_gap_s, duration_us)
+class Draws:
+    """The random numbers of runs from ``first_run`` on. Times are whole microseconds from a run's start."""
 
-    def block(number: int, columns: int) -> Floats:
-        shape = (num_runs, columns)
-        gaps = _exponential(uniforms(seed, Purpose.GAP, number, first_run, shape))
+    def __init__(self, failures: Failures, duration_us: int, seed: int, first_run: int = 0) -> None:
+        self._failures = failures
+        self._duration_us = duration_us
+        self._seed = seed
+        self._first_run = first_run
+        self._columns = width(failures.mean_gap_s, duration_us)
+        self._taken = dict.fromkeys(Purpose, first_run)
+        self._streams: dict[Purpose, np.random.Generator] = {}
+
+    def failure_times(self, num_runs: int) -> Floats:
+        """When failures strike the next ``num_runs`` runs, each row rising until it is past the run's end."""
+        return self._filled(self._gaps, num_runs, self._columns, Purpose.GAP)
+
+    def corruption_times(self, num_runs: int, mean_gap_s: float) -> Floats:
+        """When corruption strikes them, likewise; memoryless."""
+        columns = width(mean_gap_s, self._duration_us, "corruption.mean_gap_s")
+
+        def gaps(first_run: int, block: int, shape: tuple[int, int]) -> Floats:
+            return self._exponential(Purpose.CORRUPTION, first_run, block, shape) * (mean_gap_s * 1e6)
+
+        return self._filled(gaps, num_runs, columns, Purpose.CORRUPTION)
+
+    def chances(self, purpose: Purpose, times_us: Floats) -> Floats:
+        """A number in [0, 1) for each failure of ``times_us``, which ``failure_times`` has just given."""
+        num_runs, columns = times_us.shape
+        first_run = self._taken[purpose]
+        self._taken[purpose] += num_runs
+        blocks = [self._uniform(purpose, first_run, 0, (num_runs, self._columns))]
+        while sum(block.shape[1] for block in blocks) < columns:
+            blocks.append(self._uniform(purpose, first_run, len(blocks), (num_runs, _further(self._columns))))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+    def _gaps(self, first_run: int, block: int, shape: tuple[int, int]) -> Floats:
+        failures = self._failures
+        gaps = self._exponential(Purpose.GAP, first_run, block, shape)
         if failures.shape != 1.0:
             gaps **= 1 / failures.shape
-        gaps *= failures.scale_s
+        gaps *= failures.scale_s * 1e6
         if failures.cluster_probability:
-            soon = uniforms(seed, Purpose.IS_CLUSTERED, number, first_run, shape) < failures.cluster_probability
-            near = 1 - uniforms(seed, Purpose.CLUSTERED_GAP, number, first_run, shape)
-            near *= failures.cluster_within_s
+            soon = self._uniform(Purpose.IS_CLUSTERED, first_run, block, shape) < failures.cluster_probability
+            near = self._uniform(Purpose.CLUSTERED_GAP, first_run, block, shape)
+            near *= failures.cluster_within_s * 1e6
             gaps = np.where(soon, near, gaps)
         return gaps
 
-    return _filled(block, columns, duration_us)
+    def _filled(self, gaps: _Gaps, num_runs: int, columns: int, purpose: Purpose) -> Floats:
+        """Sums of gaps of at least 1 us, with as many blocks as it takes until every row is past the run's end."""
+        first_run = self._taken[purpose]
+        self._taken[purpose] += num_runs
+        times_us = _whole(gaps(first_run, 0, (num_runs, columns)))
+        times_us.cumsum(axis=1, out=times_us)
+        block = 0
+        while times_us[:, -1].min() < self._duration_us:
+            block += 1
+            more_us = _whole(gaps(first_run, block, (num_runs, _further(columns)))).cumsum(axis=1)
+            times_us = np.concatenate([times_us, times_us[:, -1:] + more_us], axis=1)
+        return times_us
+
+    def _exponential(self, purpose: Purpose, first_run: int, block: int, shape: tuple[int, int]) -> Floats:
+        """Exponential numbers of mean 1."""
+        if block:
+            return -np.log1p(-self._uniform(purpose, first_run, block, shape))
+        stream = self._streams.get(purpose)
+        if stream is None:
+            stream = self._streams[purpose] = np.random.Generator(self._bits(purpose, 0))
+            # How much a stream moves for one of these numbers varies: those of the runs before are drawn as well.
+            ahead = self._first_run * shape[1]
+            for start in range(0, ahead, SLICE):
+                stream.standard_exponential(min(SLICE, ahead - start))
+        return stream.standard_exponential(shape)
+
+    def _uniform(self, purpose: Purpose, first_run: int, block: int, shape: tuple[int, int]) -> Floats:
+        """Numbers in [0, 1)."""
+        if block:
+            bits = self._bits(purpose, block)
+            return np.random.Generator(bits.advance(first_run * shape[1])).random(shape)
+        stream = self._streams.get(purpose)
+        if stream is None:
+            bits = self._bits(purpose, 0).advance(self._first_run * shape[1])
+            stream = self._streams[purpose] = np.random.Generator(bits)
+        return stream.random(shape)
+
+    def _bits(self, purpose: Purpose, block: int) -> np.random.PCG64:
+        return np.random.PCG64(np.random.SeedSequence([self._seed, int(purpose), block]))
 
 
-def corruption_times(mean_gap_s: float, duration_us: int, seed: int, first_run: int, num_runs: int) -> Ints:
-    """When corruption strikes, as ``failure_times``; memoryless."""
-    columns = width(mean_gap_s, duration_us, "corruption.mean_gap_s")
-
-    def block(number: int, columns: int) -> Floats:
-        return mean_gap_s * _exponential(uniforms(seed, Purpose.CORRUPTION, number, first_run, (num_runs, columns)))
-
-    return _filled(block, columns, duration_us)
-
-
-def chances(purpose: Purpose, failures: Failures, duration_us: int, seed: int, first_run: int, like: Ints) -> Floats:
-    """A number in [0, 1) for each failure of ``like``, which ``failure_times`` gave for the same arguments."""
-    columns = width(failures.mean_gap_s, duration_us)
-    blocks = [uniforms(seed, purpose, 0, first_run, (len(like), columns))]
-    while (have := sum(block.shape[1] for block in blocks)) < like.shape[1]:
-        shape = (len(like), min(_further(columns), like.shape[1] - have))
-        blocks.append(uniforms(seed, purpose, len(blocks), first_run, shape))
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
-
-
-def _filled(block: Callable[[int, int], Floats], columns: int, duration_us: int) -> Ints:
-    """Sums of gaps, with as many blocks of them as it takes until every row is past ``duration_us``."""
-    times = np.cumsum(_whole_gaps(block(0, columns), duration_us), axis=1)
-    number = 0
-    while np.min(times[:, -1]) < duration_us:
-        number += 1
-        gaps = _whole_gaps(block(number, _further(columns)), duration_us)
-        times = np.concatenate([times, times[:, -1:] + np.cumsum(gaps, axis=1)], axis=1)
-    return times
+class _Gaps(Protocol):
+    def __call__(self, first_run: int, block: int, shape: tuple[int, int]) -> Floats: ...
 
 
 def _further(columns: int) -> int:
@@ -103,16 +140,7 @@ def _further(columns: int) -> int:
     return columns // 4 + 8
 
 
-def _whole_gaps(gaps_s: Floats, duration_us: int) -> Ints:
-    """Gaps as whole microseconds, at least 1. Beyond the run's end they are all the same: no sum overflows."""
-    gaps_s *= 1e6
-    np.clip(gaps_s, 1, duration_us + 1, out=gaps_s)
-    np.rint(gaps_s, out=gaps_s)
-    return gaps_s.astype(np.int64)
-
-
-def _exponential(uniform: Floats) -> Floats:
-    """Exponential numbers of mean 1, one for each uniform one, in place."""
-    np.negative(uniform, out=uniform)
-    np.log1p(uniform, out=uniform)
-    return np.negative(uniform, out=uniform)
+def _whole(gaps_us: Floats) -> Floats:
+    """Rounded to whole microseconds, at least 1."""
+    np.rint(gaps_us, out=gaps_us)
+    return np.maximum(gaps_us, 1, out=gaps_us)

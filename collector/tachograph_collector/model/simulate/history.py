@@ -6,12 +6,17 @@ row. Of the newest ``present`` all are there; of older ones, the first of each s
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tachograph_collector.model.check import Floats
 from tachograph_collector.model.simulate.design import Retention
-from tachograph_collector.model.simulate.outcome import Ints
 from tachograph_collector.model.simulate.restarts import Bools
 from tachograph_collector.model.simulate.schedule import Schedule, whole_us
+
+Places: TypeAlias = NDArray[np.intp]
 
 
 class History:
@@ -21,16 +26,16 @@ class History:
         self._schedule = schedule
         self._last = retention.last
         self._every_us = None if retention.every_s is None else max(1, whole_us("retention.every_s", retention.every_s))
-        self._training_us = np.zeros((num_runs, 16), dtype=np.int64)
-        self._saves = np.zeros((num_runs, 16), dtype=np.int64)
-        self._steps_before = np.zeros((num_runs, 16), dtype=np.int64)
+        self._training_us = np.zeros((num_runs, 16))
+        self._saves = np.zeros((num_runs, 16))
+        self._steps_before = np.zeros((num_runs, 16))
         self._length = np.zeros(num_runs, dtype=np.intp)
-        self._present = np.zeros(num_runs, dtype=np.int64)
-        self.steps = np.zeros(num_runs, dtype=np.int64)
-        self.newest_us = np.zeros(num_runs, dtype=np.int64)
+        self._present = np.zeros(num_runs)
+        self.steps = np.zeros(num_runs)
+        self.newest_us = np.zeros(num_runs)
         """When the blocking part of the newest save ended."""
 
-    def bank(self, training_us: Ints, landed: Ints) -> None:
+    def bank(self, training_us: Floats, landed: Floats) -> None:
         """Add to each run the ``landed`` saves of a stretch whose training began at ``training_us``."""
         which = np.flatnonzero(landed)
         if not len(which):
@@ -47,14 +52,14 @@ class History:
         self.steps[which] += self._schedule.steps_at(landed)
         self.newest_us[which] = training_us + self._schedule.end_us(landed)
 
-    def go_back(self, which: Ints, corrupt_us: Ints) -> Bools:
+    def go_back(self, which: Places, corrupt_us: Floats) -> Bools:
         """Take runs ``which`` back to their newest save that is kept and ended by ``corrupt_us``.
 
         Gives for each whether there was none, so that it starts from scratch.
         """
         schedule = self._schedule
-        found_at, found_save, found_newer = (np.full(len(which), value, dtype=np.int64) for value in (-1, 0, 0))
-        newer = np.zeros(len(which), dtype=np.int64)
+        found_at = np.full(len(which), -1)
+        found_save, found_newer, newer = np.zeros(len(which)), np.zeros(len(which)), np.zeros(len(which))
         at = self._length[which] - 1
         looking = np.flatnonzero(at >= 0)
         while len(looking):
@@ -79,18 +84,18 @@ class History:
         self._cut(which, found_at, found_save, found_newer)
         return found_at < 0
 
-    def _rung(self, row: Ints, level: Ints, begin_us: Ints, save: Ints) -> Ints:
+    def _rung(self, row: Places, level: Places, begin_us: Floats, save: Floats) -> Floats:
         """The first save, if it is in this stretch, of the span that ``save`` lies in; else 0."""
         assert self._every_us is not None
         schedule = self._schedule
-        span_us = (begin_us + schedule.end_us(save)) // self._every_us * self._every_us
-        first = np.maximum(-((begin_us - span_us - schedule.ahead_us) // schedule.round_us), 1)
+        span_us = np.floor((begin_us + schedule.end_us(save)) / self._every_us) * self._every_us
+        first = schedule.first_save(span_us - begin_us)
         below = np.maximum(level - 1, 0)
         before_us = self._training_us[row, below] + schedule.end_us(self._saves[row, below])
         is_first = (first > 1) | (level == 0) | (before_us < span_us)
         return np.where((save > 0) & is_first, first, 0)
 
-    def _cut(self, which: Ints, at: Ints, save: Ints, newer: Ints) -> None:
+    def _cut(self, which: Places, at: Places, save: Floats, newer: Floats) -> None:
         """Forget everything after save number ``save`` of stretch ``at``, and all where ``at`` is -1."""
         level = np.maximum(at, 0)
         scratch = at < 0

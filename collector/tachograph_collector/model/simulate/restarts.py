@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tachograph_collector.model.simulate.design import Design, Failures
-from tachograph_collector.model.simulate.draws import Purpose, chances
-from tachograph_collector.model.simulate.outcome import Ints
+from tachograph_collector.model.check import Floats
+from tachograph_collector.model.simulate.design import Design
+from tachograph_collector.model.simulate.draws import Draws, Purpose
 from tachograph_collector.model.simulate.schedule import whole_us
 
 Bools = NDArray[np.bool_]
@@ -51,37 +51,35 @@ class Restarts(NamedTuple):
     is_by_peer: Bools | bool
     """The state comes from a peer's memory."""
 
-    def replace_us(self, parts: Parts) -> Ints:
+    def replace_us(self, parts: Parts) -> Floats:
         """From detection until the place of the failed node is filled."""
-        return np.where(self.is_swapped, parts.swap_us, parts.replace_us)
+        return np.where(self.is_swapped, float(parts.swap_us), float(parts.replace_us))
 
-    def reload_us(self, parts: Parts) -> Ints:
+    def reload_us(self, parts: Parts) -> Floats:
         """Reading the state back."""
-        return np.where(self.is_by_peer, parts.peer_reload_us, parts.reload_us)
+        return np.where(self.is_by_peer, float(parts.peer_reload_us), float(parts.reload_us))
 
-    def total_us(self, parts: Parts) -> Ints:
+    def total_us(self, parts: Parts) -> Floats:
         """From the failure until training begins again."""
         return parts.detect_us + self.replace_us(parts) + self.reload_us(parts) + parts.warmup_us
 
 
-def restarts(
-    design: Design, parts: Parts, failures: Failures, times_us: Ints, duration_us: int, seed: int, first_run: int
-) -> Restarts:
-    """What follows each of the failures at ``times_us``, of shape (runs, failures)."""
+def restarts(design: Design, parts: Parts, draws: Draws, times_us: Floats) -> Restarts:
+    """What follows each of the failures at ``times_us``, of shape (runs, failures), that ``draws`` has just given."""
     is_swapped: Bools | bool = False
     if design.spares is not None and design.spares.count:
         repair_us = whole_us("spares.repair_s", design.spares.repair_s)
         is_swapped = _swapped(times_us + parts.detect_us, design.spares.count, repair_us) if repair_us else True
     is_by_peer: Bools | bool = design.peer_share == 1
     if 0 < design.peer_share < 1:
-        is_by_peer = chances(Purpose.PEER, failures, duration_us, seed, first_run, times_us) < design.peer_share
+        is_by_peer = draws.chances(Purpose.PEER, times_us) < design.peer_share
     return Restarts(is_swapped, is_by_peer)
 
 
-def _swapped(wanted_us: Ints, count: int, repair_us: int) -> Bools:
+def _swapped(wanted_us: Floats, count: int, repair_us: int) -> Bools:
     """Whether a spare is free when each failure wants one; the node it replaces is a spare after its repair."""
     runs, num_failures = wanted_us.shape
-    free_from_us = np.zeros((runs, count), dtype=np.int64)
+    free_from_us = np.zeros((runs, count))
     rows = np.arange(runs)
     swapped = np.empty(wanted_us.shape, dtype=np.bool_)
     for k in range(num_failures):

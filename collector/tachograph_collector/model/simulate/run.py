@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from tachograph_collector.model.check import ModelError, positive
-from tachograph_collector.model.simulate import corrupted, crashes
+from tachograph_collector.model.simulate.corrupted import Corrupted, corrupted
+from tachograph_collector.model.simulate.crashes import crashed
 from tachograph_collector.model.simulate.design import Design, Failures
-from tachograph_collector.model.simulate.draws import width
+from tachograph_collector.model.simulate.draws import Draws, width
 from tachograph_collector.model.simulate.outcome import Outcome
 from tachograph_collector.model.simulate.schedule import Schedule, whole_us
-from tachograph_collector.model.simulate.stretches import sums
+from tachograph_collector.model.simulate.stretches import Sums, sums
 
-CHUNK = 1 << 15
+CHUNK = 12_000
 """Gaps simulated at once: what is at work then stays in a core's cache."""
 
 
@@ -24,14 +25,14 @@ def simulate(design: Design, failures: Failures, *, duration_s: float, num_runs:
     of 60 s every 3 h with restarts of 30 min and an MTBF of 12 h give 83.9 %. Raises ``ModelError``.
     """
     duration_us = checked(design, failures, duration_s, num_runs, seed)
+    draws = Draws(failures, duration_us, seed)
     chunk = max(1, CHUNK // width(failures.mean_gap_s, duration_us))
     pieces = [
-        simulated(design, failures, duration_us, seed, first, min(chunk, num_runs - first))
+        simulated(design, failures, draws, duration_us, min(chunk, num_runs - first))
         for first in range(0, num_runs, chunk)
     ]
     if len(pieces) == 1:
         return pieces[0]
-
     names = ("kept_us", "checkpoint_us", "lost_us", "restart_us", "num_failures", "num_from_scratch", "useful_us")
     joined = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
     return Outcome(wall_us=duration_us, hardware_share=design.hardware_share, **joined)
@@ -48,25 +49,22 @@ def checked(design: Design, failures: Failures, duration_s: float, num_runs: int
     return max(1, whole_us("duration_s", duration_s))
 
 
-def simulated(
-    design: Design, failures: Failures, duration_us: int, seed: int, first_run: int, num_runs: int
-) -> Outcome:
-    """Runs ``first_run`` to ``first_run + num_runs`` of what ``simulate`` simulates, of arguments that are checked."""
-    schedule = Schedule.of(design)
+def simulated(design: Design, failures: Failures, draws: Draws, duration_us: int, num_runs: int) -> Outcome:
+    """The next ``num_runs`` runs that ``draws`` has numbers for; the arguments are checked."""
     num_from_scratch = np.zeros(num_runs, dtype=np.int64)
     missed_us = np.zeros(num_runs)
+    booked: Corrupted | Sums
     if failures.corruption is not None:
-        booked = corrupted.simulated(design, failures, failures.corruption, duration_us, seed, first_run, num_runs)
-        kept_us, checkpoint_us, lost_us = booked.kept_us, booked.checkpoint_us, booked.lost_us
+        booked = corrupted(design, draws, failures.corruption, duration_us, num_runs)
         num_failures, num_from_scratch = booked.num_failures, booked.num_from_scratch
     else:
-        stretches, _ = crashes.stretches(design, failures, duration_us, seed, first_run, num_runs)
-        summed = sums(stretches, schedule, peer_holds_newest=design.peer_holds_newest)
-        kept_us, checkpoint_us, lost_us = summed.kept_us, summed.checkpoint_us, summed.lost_us
-        num_failures = (stretches.fails & (stretches.end_us > stretches.begin_us)).sum(axis=1)
+        stretches, _, num_failures = crashed(design, draws, duration_us, num_runs)
+        booked = sums(stretches, Schedule.of(design), peer_holds_newest=design.peer_holds_newest)
         if design.elastic is not None:
-            num_failures = stretches.fails[:, ::2].sum(axis=1)
-            missed_us = summed.missed_us / design.elastic.replicas
+            missed_us = booked.missed_us / design.elastic.replicas
+    kept_us, checkpoint_us, lost_us = (
+        account.astype(np.int64) for account in (booked.kept_us, booked.checkpoint_us, booked.lost_us)
+    )
     return Outcome(
         duration_us,
         kept_us,

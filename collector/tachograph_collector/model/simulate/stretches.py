@@ -10,29 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tachograph_collector.model.simulate.outcome import Ints
+from tachograph_collector.model.check import Floats
 from tachograph_collector.model.simulate.restarts import Bools
 from tachograph_collector.model.simulate.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The stretches of ``n`` runs, arrays of shape (n, most stretches of any run), in order of time.
+    """The stretches of ``n`` runs in order, whole microseconds, arrays of shape (n, most stretches of any run)."""
 
-    Those beyond a run's end have a length of 0 or less.
-    """
-
-    begin_us: Ints
-    restart_us: Ints
-    end_us: Ints
-    """When training stops."""
-    failed_us: Ints
-    """When a failure decides what is kept: ``end_us``, or later where a planned stop waits for its save to land."""
-    fails: Bools
+    length_us: Floats
+    """0 for those beyond a run's end, and for those that don't take place."""
+    restart_us: Floats
+    """How long the restart wants to take, shape (n, most) or (most,)."""
+    last: NDArray[np.intp]
+    """Which of them the run ends in, shape (n,). All before end with a failure, unless ``later_us`` says otherwise."""
     is_by_peer: Bools | bool
     """The failure that ends it is made good from a peer's memory."""
-    missing: Ints | None = None
+    later_us: Floats | None = None
+    """How long after its end the failure struck that decides what is kept of it: 0, or more after a planned stop."""
+    missing: Floats | None = None
     """Replicas that are missing in it; None where the design isn't elastic."""
 
 
@@ -40,10 +39,10 @@ class Stretches:
 class Sums:
     """Sums over each run's stretches, shape (n,); what is no work and no save is restart."""
 
-    kept_us: Ints
-    checkpoint_us: Ints
-    lost_us: Ints
-    missed_us: Ints
+    kept_us: Floats
+    checkpoint_us: Floats
+    lost_us: Floats
+    missed_us: Floats
     """Kept time times the replicas that were missing in it."""
 
 
@@ -52,37 +51,41 @@ def sums(stretches: Stretches, schedule: Schedule, *, peer_holds_newest: bool) -
     trained_us = training_us(stretches, schedule)
     saves = schedule.saves(trained_us)
     standstill_us = schedule.standstill_us(trained_us, saves)
-    surviving = landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=peer_holds_newest)
-    banked_us = schedule.steps_at(surviving) * schedule.one_us
-    worked_us = trained_us - standstill_us
-    lives = ~stretches.fails
-    lives &= trained_us > 0
-    # What no failure ends is kept, but for the step in flight.
-    whole_us = worked_us[lives]
-    whole_us -= whole_us % schedule.one_us
-    banked_us[lives] = worked_us[lives] = whole_us
+    banked_us = schedule.steps_at(
+        landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=peer_holds_newest)
+    )
+    banked_us *= schedule.one_us
+    rows, last = np.arange(len(trained_us)), stretches.last
+    # What no failure ends is kept, but for the step in flight. After a planned stop nothing had failed either.
+    ends = [last] if stretches.missing is None else [last, last - 1]
+    in_flight_us = np.zeros(len(trained_us))
+    for place in ends:
+        worked_us = trained_us[rows, place] - standstill_us[rows, place]
+        flying_us = np.fmod(worked_us, schedule.one_us)
+        banked_us[rows, place] = worked_us - flying_us
+        in_flight_us += flying_us
     kept_us = banked_us.sum(axis=1)
-    missed_us = (banked_us * stretches.missing).sum(axis=1) if stretches.missing is not None else np.zeros_like(kept_us)
-    return Sums(kept_us, standstill_us.sum(axis=1), worked_us.sum(axis=1) - kept_us, missed_us)
+    checkpoint_us = standstill_us.sum(axis=1)
+    lost_us = trained_us.sum(axis=1) - checkpoint_us - kept_us - in_flight_us
+    missed_us = (banked_us * stretches.missing).sum(axis=1) if stretches.missing is not None else np.zeros(1)
+    return Sums(kept_us, checkpoint_us, lost_us, missed_us)
 
 
-def training_us(stretches: Stretches, schedule: Schedule) -> Ints:
+def training_us(stretches: Stretches, schedule: Schedule) -> Floats:
     """Time from the beginning of training to its end; 0 where no step was completed."""
-    trained_us = stretches.end_us - stretches.begin_us
-    trained_us -= stretches.restart_us
-    trained_us *= trained_us >= schedule.one_us
+    trained_us = stretches.length_us - stretches.restart_us
+    np.putmask(trained_us, trained_us < schedule.one_us, 0)
     return trained_us
 
 
 def landed_saves(
-    stretches: Stretches, schedule: Schedule, trained_us: Ints, saves: Ints, *, peer_holds_newest: bool
-) -> Ints:
+    stretches: Stretches, schedule: Schedule, trained_us: Floats, saves: Floats, *, peer_holds_newest: bool
+) -> Floats:
     """How many saves of each stretch a failure can't take away."""
-    if stretches.failed_us is stretches.end_us:
-        landed = schedule.landed(trained_us) if schedule.persist_us else saves
+    if stretches.later_us is not None:
+        landed = np.minimum(schedule.landed(trained_us + stretches.later_us), saves)
     else:
-        later_us = stretches.failed_us - stretches.end_us
-        landed = np.minimum(schedule.landed(trained_us + later_us), saves)
+        landed = schedule.landed(trained_us) if schedule.persist_us else saves
     if peer_holds_newest:
         landed = np.where(stretches.is_by_peer, saves, landed)
     return landed
