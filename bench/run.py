@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import figure_event_log
+import figure_judge
 import figure_megatron
 import figure_one_more_step
 import figure_startup
@@ -26,6 +27,7 @@ FIGURES = {
     "event-log": figure_event_log.measure,
     "one-more-step": figure_one_more_step.measure,
     "megatron": figure_megatron.measure,
+    "judge": figure_judge.measure,
     "startup": figure_startup.measure,
 }
 
