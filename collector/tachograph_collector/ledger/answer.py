@@ -23,7 +23,7 @@ from tachograph_collector.ledger.books import (
 )
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import FAR, WORK
-from tachograph_collector.ledger.outline import Generation, Loss, Outing, Verdict, decide, settle_ends
+from tachograph_collector.ledger.outline import Generation, Outing, Verdict, decide, settle_ends
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.records import anomalies, attempts, checkpoints, interruptions
 from tachograph_collector.ledger.state import MinutesState
@@ -76,8 +76,8 @@ class Signature(NamedTuple):
     last_us: int
     """The end of its last step or save: its tail begins there."""
     place: tuple[object, ...]
-    losses: tuple[tuple[Loss, ...], ...]
-    """What became of the work of each of its legs."""
+    losses: tuple[tuple[int, int] | None, ...]
+    """What became of the work of each of its legs: the lowest limit and the key of its losses."""
     tail: tuple[object, ...]
 
 
@@ -92,7 +92,7 @@ class GenerationBooks:
         self._signatures: list[Signature] = []
         self._worlds: list[int | None] = []
         self._span_signature: tuple[tuple[int, int, str], ...] = ()
-        self._losses: dict[int, list[tuple[Loss, ...]]] = {}
+        self._losses: dict[int, list[tuple[int, int] | None]] = {}
 
     @property
     def status(self) -> Status:
@@ -103,11 +103,14 @@ class GenerationBooks:
         """Book what has changed, as of ``horizon_us``."""
         old_gpus = self._gpus_of(self._worlds, self._facts)
         self._generation, self._facts = generation, facts
+        self.booking.run = generation.name
         settle_ends(generation, facts.phases)
         self._verdict = decide(generation, self.status, saves_seen=facts.saves_seen)
         self._losses = {}
         for lineage in self._verdict.lineages:
-            self._losses.setdefault(lineage.outing, []).append(lineage.losses)
+            losses = lineage.losses
+            known = None if losses is None else (losses.lowest, losses.key)
+            self._losses.setdefault(lineage.outing, []).append(known)
         since_us = self._changed_since(dirty_us)
         self._worlds = self._world_sizes()
         timeline = Timeline(generation, self._verdict, facts.phases, facts.allocations)
@@ -183,7 +186,7 @@ class GenerationBooks:
             since = min(old.last_us, new.last_us, old.end_us, new.end_us)
         if old.losses != new.losses:
             outing = self._generation.outings[number]
-            lowest = min((loss.limit for legs in (*old.losses, *new.losses) for loss in legs), default=0)
+            lowest = min((loss[0] for loss in (*old.losses, *new.losses) if loss is not None), default=0)
             for leg, high in outing.leg_ends():
                 first = beyond_step(leg, outing.track.pieces, high, lowest)
                 if first < high:

@@ -9,6 +9,7 @@ from tachograph_agent.events import AttemptStart, Rollback, RunEnd, RunStart
 
 from tachograph_collector.ledger.legs import (
     FAR,
+    NO_RANK,
     REOPEN_US,
     STALL_FLOOR_US,
     SURVIVAL_US,
@@ -386,7 +387,7 @@ class Fold:
         return self.legs[-1]
 
     def _is_leads(self, event: AttemptStart) -> bool:
-        return event.rank is None or self.lead is None or self.lead < 0 or event.rank <= self.lead
+        return event.rank is None or self.lead is None or event.rank <= self.lead
 
     def _take_start(self, t_us: int, event: AttemptStart) -> None:
         leg = self._current(t_us)
@@ -395,7 +396,7 @@ class Fold:
             if not self._is_leads(event):
                 return
             leg = self._open(t_us, fixed=False)
-        rank = -1 if event.rank is None else event.rank
+        rank = NO_RANK if event.rank is None else event.rank
         if not leg.fixed:
             leg.begin_us = min(leg.begin_us, t_us)
         leg.start_us = t_us if leg.start_us is None else min(leg.start_us, t_us)

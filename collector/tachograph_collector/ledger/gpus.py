@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right
 
 from msgspec import Struct, field
 from tachograph_agent.events import AllocationEnd, AllocationStart, microseconds
@@ -17,12 +17,17 @@ class Allocations(Struct):
     _held: list[int | None] = field(default_factory=list)
     stale: bool = False
 
+    def copy(self) -> Allocations:
+        """The same, to be added to."""
+        return Allocations(list(self.events), stale=True)
+
     def add(self, event: AllocationStart | AllocationEnd) -> int | None:
         """Take one event; gives the time that it changes, None if it is a repeat."""
         entry = (microseconds(event.t), int(isinstance(event, AllocationStart)), event.node or "", event.gpus)
-        if entry in self.events:
+        place = bisect_left(self.events, entry[:3], key=lambda known: known[:3])
+        if place < len(self.events) and self.events[place][:3] == entry[:3]:
             return None
-        insort(self.events, entry, key=lambda known: (known[0], known[1], known[2]))
+        self.events.insert(place, entry)
         self.stale = True
         return entry[0]
 
@@ -31,18 +36,33 @@ class Allocations(Struct):
             return
         self._times, self._held, self.stale = [], [], False
         by_node: dict[str, int | None] = {}
+        known, unknown = 0, 0  # GPUs of the nodes that told how many, and the number of nodes that did not
+
+        def put(node: str, gpus: int | None) -> None:
+            nonlocal known, unknown
+            known, unknown = known + (gpus or 0), unknown + (gpus is None)
+            by_node[node] = gpus
+
+        def take(node: str) -> int | None:
+            nonlocal known, unknown
+            gpus = by_node.pop(node)
+            known, unknown = known - (gpus or 0), unknown - (gpus is None)
+            return gpus
+
         for t_us, starts, node, gpus in self.events:
             if starts:
-                by_node[node] = gpus
-            elif node in by_node and (gpus is None or by_node[node] is None or gpus >= (by_node[node] or 0)):
-                del by_node[node]
+                if node in by_node:
+                    take(node)
+                put(node, gpus)
             elif node in by_node:
-                by_node[node] = (by_node[node] or 0) - (gpus or 0)
+                before = take(node)
+                if gpus is not None and before is not None and gpus < before:
+                    put(node, before - gpus)
             elif not node:
                 by_node.clear()
-            known = [count for count in by_node.values() if count is not None]
+                known = unknown = 0
             self._times.append(t_us)
-            self._held.append(None if by_node and len(known) < len(by_node) else sum(known))
+            self._held.append(None if unknown else known)
 
     @property
     def known(self) -> bool:
@@ -58,7 +78,7 @@ class Allocations(Struct):
     def changes(self, start_us: int, end_us: int) -> list[int]:
         """The times in (start, end) at which the number of GPUs changes."""
         self._settle()
-        return [t for t in self._times[bisect_right(self._times, start_us) :] if t < end_us]
+        return self._times[bisect_right(self._times, start_us) : bisect_left(self._times, end_us)]
 
     @property
     def any_held_last(self) -> bool:

@@ -44,6 +44,7 @@ class Ledger:
         ledger = self._runs.get(name)
         if ledger is None:
             ledger = self._runs[name] = RunLedger(name, self._source, self._abandoned_us)
+            ledger.taken = self._runs
         return ledger
 
     def save(self) -> dict[str, bytes]:
@@ -61,6 +62,7 @@ class Ledger:
         unpacked = {name: unpack(name, data) for name, data in states.items()}
         for name, state in unpacked.items():
             self._runs[name] = RunLedger.restored(state, self._source, self._abandoned_us)
+            self._runs[name].taken = self._runs
 
     def runs(self, now_us: int | None = None) -> list[str]:
         """The names of all runs that have any time of their own, in the order in which they were first heard of."""

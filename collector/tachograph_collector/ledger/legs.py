@@ -18,6 +18,9 @@ SAVES: Final = frozenset({"save", "aborted"})
 FAR: Final = 1 << 62
 """The end of a save that nothing has closed yet; cut where its attempt ends."""
 
+NO_RANK: Final = 1 << 62
+"""Stands for a record that names no rank: it leads only where no rank is named at all."""
+
 SECOND: Final = 1_000_000
 STALL_FLOOR_US: Final = 30 * SECOND
 SURVIVAL_US: Final = 5 * SECOND

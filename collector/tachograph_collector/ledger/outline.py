@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -136,8 +136,10 @@ def spans_of(
     return spans, opened is not None
 
 
-def generations_of(name: str, spans: list[RunSpan], outings: list[Outing]) -> list[Generation]:
-    """Split at each start from step 0 after ``completed``; the others continue the run."""
+def generations_of(
+    name: str, spans: list[RunSpan], outings: list[Outing], taken: Container[str] = ()
+) -> list[Generation]:
+    """Split at each start from step 0 after ``completed``; the others continue the run. No name in ``taken`` is used."""
     for outing in outings:
         outing.span = max(0, bisect_right(spans, outing.begin_us, key=lambda span: span.start_us) - 1)
     generations = [Generation(name, [], [])]
@@ -145,7 +147,10 @@ def generations_of(name: str, spans: list[RunSpan], outings: list[Outing]) -> li
         here = [outing for outing in outings if outing.span == number]
         current = generations[-1]
         if current.spans and current.spans[-1].status == "completed" and _from_scratch(here):
-            current = Generation(f"{name}#{len(generations) + 1}", [], [])
+            further = f"{name}#{len(generations) + 1}"
+            while further in taken:
+                further += "'"
+            current = Generation(further, [], [])
             generations.append(current)
         current.spans.append(span)
         for outing in here:
@@ -182,12 +187,14 @@ def settle_ends(generation: Generation, phases: PhaseBook) -> None:
             outing.end_us = limit_us
         outing.end_us = max(outing.begin_us, min(outing.end_us, limit_us))
         outing.cause = ended
-    for place, outing in enumerate(outings):
-        rest = outings[place + 1 :]
-        outing.how = _how(outing, rest, generation.spans[outing.span])
-        decider = next((other for other in rest if other.stepped), None)
+    after: Outing | None = None
+    decider: Outing | None = None
+    for outing in reversed(outings):
+        outing.how = _how(outing, after, decider, generation.spans[outing.span])
         if decider is not None and decider.resume is not None and outing.stepped:
             outing.missing = max(0, decider.resume - outing.last_step)
+        after = outing
+        decider = outing if outing.stepped else decider
 
 
 def place_ends(outings: Sequence[Outing], ends: Sequence[EndEvent], spans: Sequence[RunSpan]) -> list[EndEvent]:
@@ -219,7 +226,8 @@ def _is_planned(event: EndEvent) -> bool:
     return isinstance(event, AttemptEnd) and event.planned
 
 
-def _how(outing: Outing, rest: Sequence[Outing], span: RunSpan) -> How:
+def _how(outing: Outing, following: Outing | None, decider: Outing | None, span: RunSpan) -> How:
+    """How an attempt ended; ``decider`` is the next one that stepped."""
     by = outing.cause
     if by is not None and _is_planned(by):
         return "planned"
@@ -229,13 +237,12 @@ def _how(outing: Outing, rest: Sequence[Outing], span: RunSpan) -> How:
             return "planned"
     if by is not None:
         return "failure"
-    followed = bool(rest) and rest[0].span == outing.span
+    followed = following is not None and following.span == outing.span
     if not followed and span.status in ("failed", "abandoned"):
         return "failure"
     if followed:
         if not outing.stepped:
             return "failure"
-        decider = next((other for other in rest if other.stepped), None)
         if decider is not None and decider.resume is not None and decider.resume < outing.last_step:
             return "failure"
         return "unexplained"
@@ -245,12 +252,28 @@ def _how(outing: Outing, rest: Sequence[Outing], span: RunSpan) -> How:
 
 
 class Loss(Struct, frozen=True):
-    """A decision to go on from ``limit``: of the work before it, the steps beyond were thrown away."""
+    """A decision to go on from ``limit``: of the work before it, the steps beyond were thrown away.
+
+    ``lower`` is the next decision, in time, with a lower limit: a step is lost to the first whose limit is below it.
+    """
 
     limit: int
     cause: str
     by: tuple[int, int]
     """The interruption behind it: (attempt, its leg) that was interrupted."""
+    lower: Loss | None = None
+    lowest: int = 0
+    """The last limit of the chain: work up to it survives."""
+    key: int = 0
+    """Equal for equal chains; a comparison of whole chains would be as deep as they are long."""
+
+
+def loss(limit: int, cause: str, by: tuple[int, int], later: Loss | None) -> Loss:
+    """The decision before the ones in ``later``, of which only those with a lower limit count."""
+    while later is not None and later.limit >= limit:
+        later = later.lower
+    lowest = limit if later is None else later.lowest
+    return Loss(limit, cause, by, later, lowest, hash((limit, cause, by, None if later is None else later.key)))
 
 
 class Lineage(Struct):
@@ -258,13 +281,14 @@ class Lineage(Struct):
 
     outing: int
     leg: Leg
-    losses: tuple[Loss, ...] = ()
-    """In time order with falling limits: a step is lost to the first whose limit is below it."""
+    number: int
+    """Its place among the legs of its attempt."""
+    losses: Loss | None = None
 
     @property
     def limit(self) -> int | None:
         """Work up to this step survives; None if nothing was thrown away."""
-        return self.losses[-1].limit if self.losses else None
+        return self.losses.lowest if self.losses is not None else None
 
 
 def cause_of(outing: Outing) -> str:
@@ -289,8 +313,10 @@ class Verdict(Struct):
 def decide(generation: Generation, status: Status, *, saves_seen: bool) -> Verdict:
     """Which work is kept and which lost, and to what (rule 7)."""
     outings = generation.outings
-    lineages = [Lineage(index, leg) for index, outing in enumerate(outings) for leg in outing.legs]
-    decisions: list[tuple[int, Loss]] = []
+    lineages = [
+        Lineage(index, leg, number) for index, outing in enumerate(outings) for number, leg in enumerate(outing.legs)
+    ]
+    decisions: list[tuple[int, int, str, tuple[int, int]]] = []
     done = 0
     last_stepped: Outing | None = None
     interrupted = (-1, -1)
@@ -302,30 +328,30 @@ def decide(generation: Generation, status: Status, *, saves_seen: bool) -> Verdi
             resume = leg.told
         if resume is not None:
             cause = leg.rollback_reason or (cause_of(last_stepped) if last_stepped else "unknown")
-            decisions.append((place, Loss(resume, cause, interrupted)))
+            decisions.append((place, resume, cause, interrupted))
             done = resume
         if leg.stepped:
             done = leg.last_step + (outing.missing if leg is outing.last_leg else 0)
             last_stepped = outing
-            interrupted = (lineage.outing, outing.legs.index(leg))
-    covered = _covered(lineages, outings, decisions)
+            interrupted = (lineage.outing, lineage.number)
+    first, resumed = decisions[-1][:2] if decisions else (0, 0)
+    covered = _covered(lineages[first:], outings, resumed)
     over = _over(outings, status)
-    losses: tuple[Loss, ...] = ()
+    losses: Loss | None = None
     if lineages and over and saves_seen and status != "completed":
-        losses = (Loss(covered, cause_of(last_stepped) if last_stepped else "unknown", interrupted),)
+        losses = loss(covered, cause_of(last_stepped) if last_stepped else "unknown", interrupted, None)
         done = min(done, covered)
     for place in range(len(lineages) - 1, -1, -1):
         lineages[place].losses = losses
         if decisions and decisions[-1][0] == place:
-            loss = decisions.pop()[1]
-            losses = (loss, *(later for later in losses if later.limit < loss.limit))
+            _, resume, cause, by = decisions.pop()
+            losses = loss(resume, cause, by, losses)
     return Verdict(lineages, covered, over, done)
 
 
-def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], decisions: Sequence[tuple[int, Loss]]) -> int:
-    """The newest step that a landed checkpoint covers; a resume proves its own step, later saves count beyond it."""
-    first, covered = (decisions[-1][0], decisions[-1][1].limit) if decisions else (0, 0)
-    for lineage in lineages[first:]:
+def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], covered: int) -> int:
+    """The newest step that a landed checkpoint of these legs covers, beyond the one that the last resume proves."""
+    for lineage in lineages:
         outing = outings[lineage.outing]
         saves = outing.track.saves
         until = leg_end(outing, lineage.leg)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
 from operator import sub
 from typing import Final
@@ -38,9 +38,10 @@ from tachograph_agent.events import (
 from tachograph_collector.ledger.answer import GenerationBooks, RunFacts
 from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
 from tachograph_collector.ledger.clock import DAY_US, Island, Islands
+from tachograph_collector.ledger.cover import Cover
 from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
-from tachograph_collector.ledger.legs import StepRow
+from tachograph_collector.ledger.legs import NO_RANK, StepRow
 from tachograph_collector.ledger.outline import (
     EndEvent,
     Generation,
@@ -71,6 +72,8 @@ class RunLedger:
         self.run = run
         self.num_set_aside: Counter[str] = Counter()
         self.latest_us = 0
+        self.taken: Container[str] = ()
+        """Names that other runs have, and none of this run's generations may take."""
         self._source = source
         self._abandoned_us = abandoned_us
         self._islands = Islands()
@@ -81,7 +84,8 @@ class RunLedger:
         self._boundaries: list[RunStart | RunEnd] = []
         self._ends: list[EndEvent] = []
         self._unnamed: list[tuple[Rollback, Track | None]] = []
-        self._gaps: list[tuple[int, int]] = []
+        self._unnamed_keys: set[tuple[object, ...]] = set()
+        self._gaps = Cover()
         self._heard: set[int] = set()
         self._expected_us: int | None = None
         self._dirty_us: int | None = None
@@ -125,7 +129,7 @@ class RunLedger:
         if self._hot is None:
             return False
         track, attempt, rank = self._hot
-        if not track.steps or track.is_unsorted or track.lead != (-1 if rank is None else rank):
+        if not track.steps or track.is_unsorted or track.lead != (NO_RANK if rank is None else rank):
             return False
         last = track.steps[-1][0]
         times_us = [round(step.t * 1e6) for step in steps]
@@ -163,7 +167,7 @@ class RunLedger:
         match event:
             case Step():
                 track = self._track(event.attempt)
-                rank = -1 if event.rank is None else event.rank
+                rank = NO_RANK if event.rank is None else event.rank
                 track.add_step(_row(event), rank)
                 if track.lead == rank and self._hot != (track, event.attempt, event.rank):
                     self._hot = (track, event.attempt, event.rank)
@@ -174,7 +178,8 @@ class RunLedger:
             case Rollback():
                 if event.attempt is not None:
                     self._track(event.attempt).add_rollback(event)
-                elif not any(_key(known) == _key(event) for known, _ in self._unnamed):
+                elif _key(event) not in self._unnamed_keys:
+                    self._unnamed_keys.add(_key(event))
                     self._unnamed.append((event, None))
             case Failure() | AttemptEnd():
                 self._insert(self._ends, event)
@@ -191,12 +196,15 @@ class RunLedger:
                     self._touch(changed_us)
                     self._soil(changed_us)
             case AllocationStart() | AllocationEnd():
-                changed_us = self._allocations.add(event)
+                # What was booked by the old ones must be taken back by the old ones: they are left as they are.
+                allocations = self._allocations.copy()
+                changed_us = allocations.add(event)
                 if changed_us is not None:
+                    self._allocations = allocations
                     self._soil(changed_us)
             case Gap():
                 since_us = t_us if event.since is None else microseconds(event.since)
-                self._gaps.append((min(since_us, t_us), t_us))
+                self._gaps.add(min(since_us, t_us), t_us)
             case Heartbeat():
                 self._expected_us = t_us if self._expected_us is None else min(self._expected_us, t_us)
             case _:
@@ -215,7 +223,7 @@ class RunLedger:
         assert self._source is not None
         rows: set[StepRow] = set()
         for event in self._source.read(self.run, max(after_us, 0)):
-            if not isinstance(event, Step) or (-1 if event.rank is None else event.rank) != rank:
+            if not isinstance(event, Step) or (NO_RANK if event.rank is None else event.rank) != rank:
                 continue
             if ("0" if event.attempt is None else str(event.attempt)) != name:
                 continue
@@ -294,6 +302,7 @@ class RunLedger:
         for line, owner in state.unnamed:
             rollback = decode(line)
             assert isinstance(rollback, Rollback)
+            ledger._unnamed_keys.add(_key(rollback))
             held = ledger._tracks[owner].held_rollback(rollback) if owner is not None else rollback
             ledger._unnamed.append((held, ledger._tracks[owner] if owner is not None else None))
         ledger._gaps = state.gaps
@@ -319,7 +328,7 @@ class RunLedger:
         self.num_set_aside.clear()
         unplaced = place_ends(outings, self._ends, spans)
         self._count_set_aside(list(self._tracks.values()), unplaced)
-        generations = generations_of(self.run, spans, outings) if spans else []
+        generations = generations_of(self.run, spans, outings, self.taken) if spans else []
         self._book(generations, end_us)
         self._stale, self._settled_for = False, now_us
         return self._generations
@@ -430,7 +439,7 @@ class RunLedger:
     def is_incomplete(self, minute: int) -> bool:
         """Whether events of this minute are known, or must be feared, to be missing."""
         start_us = minute * MINUTE_US
-        if any(since < start_us + MINUTE_US and until >= start_us for since, until in self._gaps):
+        if self._gaps.touches(start_us, start_us + MINUTE_US):
             return True
         expected = self._expected_us is not None and start_us >= self._expected_us
         return expected and minute not in self._heard and start_us <= self.latest_us

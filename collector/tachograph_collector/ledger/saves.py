@@ -15,6 +15,8 @@ from tachograph_agent.events import (
     microseconds,
 )
 
+from tachograph_collector.ledger.legs import NO_RANK
+
 LANDING_TIERS: Final = frozenset({"storage", "peer"})
 """Tiers that outlive their node; ``local`` and ``memory`` die with it."""
 
@@ -73,7 +75,7 @@ class SaveLog(Struct):
 
     def add(self, event: SaveEvent) -> bool:
         """Take one report; False if it is known already."""
-        rank = -1 if event.rank is None else event.rank
+        rank = NO_RANK if event.rank is None else event.rank
         dur_us = None if event.dur is None else microseconds(event.dur)
         t_us = microseconds(event.t)
         match event:
@@ -119,7 +121,7 @@ class SaveLog(Struct):
     def _saves(self) -> list[Save]:
         blocking = [r for r in self.reports if r.what in _BLOCKING]
         failed = [r for r in self.reports if r.what == "failed"]
-        lowest = min((r.rank for r in blocking or failed), default=-1)
+        lowest = min((r.rank for r in blocking or failed), default=NO_RANK)
         told = [r for r in self.reports if r.what != "persisted" and r.rank == lowest]
         saves = list(_consolidate(self.step, told)) if blocking else []
         for report in self.others:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from tachograph_agent.events import AnyEvent, decode, encode
 
 from tachograph_collector.ledger.books import Restated
+from tachograph_collector.ledger.cover import Cover
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import Leg, Piece, StepRow
 from tachograph_collector.ledger.phases import PhaseBook
@@ -84,7 +85,7 @@ class RunState(Struct):
     boundaries: list[bytes]
     ends: list[bytes]
     unnamed: list[tuple[bytes, str | None]]
-    gaps: list[tuple[int, int]]
+    gaps: Cover
     heard: list[tuple[int, int]]
     expected_us: int | None
     settled_for: int | None

@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 from tachograph_agent.events import TRAINING_PHASES, microseconds
 
-from tachograph_collector.ledger.books import Account, Segment
+from tachograph_collector.ledger.books import Segment
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import FAR, SAVES, WORK, Leg, Piece
 from tachograph_collector.ledger.outline import Generation, Lineage, Outing, Verdict, cause_of
@@ -142,22 +142,21 @@ class Timeline:
         self, piece: Piece, start: int, end: int, lineage: Lineage, outing: Outing, index: int
     ) -> Iterator[Segment]:
         """A piece of work: kept up to the last limit, lost beyond each to what set it."""
-        name, step = piece[2], piece[4]
-        at = start
-        account: Account = "kept"
-        sub = name
-        cause: str | None = None
-        by: tuple[int, int] | None = None
-        for loss in reversed(lineage.losses):
-            if loss.limit >= step:
-                break
-            cut = min(max(cut_us(outing.track, piece, loss.limit), at), end)
-            if cut > at:
-                yield Segment(at, cut, account, sub, index, cause, by)
-                at = cut
-            account, sub, cause, by = "lost", "rollback", loss.cause, loss.by
-        if at < end:
-            yield Segment(at, end, account, sub, index, cause, by)
+        name, after, step = piece[2], piece[3], piece[4]
+        loss = lineage.losses
+        while loss is not None and loss.limit >= step:
+            loss = loss.lower
+        # From the end back: what lies beyond each limit was lost to it, as far down as the next.
+        parts: list[Segment] = []
+        until = end
+        while loss is not None and until > start:
+            cut = min(max(cut_us(outing.track, piece, loss.limit), start), until) if loss.limit > after else start
+            if cut < until:
+                parts.append(Segment(cut, until, "lost", "rollback", index, loss.cause, loss.by))
+            until, loss = cut, loss.lower
+        if start < until:
+            parts.append(Segment(start, until, "kept", name, index))
+        yield from reversed(parts)
 
     # -- tails -------------------------------------------------------------------------------------------------------
 
@@ -176,7 +175,7 @@ class Timeline:
         planned = how in ("planned", "completed")
         flying = 0 if planned else one
         why = cause_of(outing) if last_leg else self._reason(lineage, index)
-        by = (index, outing.legs.index(leg))
+        by = (index, lineage.number)
         for start, end, name in self._spans(windows):
             if name is not None and name not in TRAINING_PHASES:
                 yield from self._restart(start, end, "other", index)
@@ -222,7 +221,7 @@ class Timeline:
 
     def _reason(self, lineage: Lineage, index: int) -> str:
         legs = self._generation.outings[index].legs
-        return legs[legs.index(lineage.leg) + 1].rollback_reason or "rollback"
+        return legs[lineage.number + 1].rollback_reason or "rollback"
 
     def _running_tail(self, windows: list[tuple[int, int]], lineage: Lineage, index: int) -> Iterator[Segment]:
         leg = lineage.leg

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from tachograph_agent.events import AttemptStart, Rollback, RunStart, microseconds
+from tachograph_agent.events import AttemptStart, Rollback, RunEnd, RunStart, microseconds
 
 from tachograph_collector.ledger.fold import Fold, Other
 from tachograph_collector.ledger.legs import Leg, Piece, StepRow
@@ -215,9 +215,12 @@ class Track:
         self.touch(microseconds(event.t))
 
     def _add_other(self, others: list[Other], other: Other) -> None:
+        place = bisect_left(others, other[0], key=_other_time)
         key = _identity(other)
-        if any(_identity(known) == key for known in others if known[0] == other[0]):
-            return
+        while place < len(others) and others[place][0] == other[0]:
+            if _identity(others[place]) == key:
+                return
+            place += 1
         insort(others, other, key=_other_key)
         self.touch(other[0])
 
@@ -347,7 +350,7 @@ class Track:
             for _, _, event in others[low : bisect_left(others, before_us, key=_other_time)]:
                 rank = getattr(event, "rank", None)
                 lead = self.lead
-                if isinstance(event, AttemptStart) and not (rank is None or lead is None or lead < 0 or rank <= lead):
+                if isinstance(event, AttemptStart) and not (rank is None or lead is None or rank <= lead):
                     continue
                 if not isinstance(event, RunStart):
                     return True
@@ -359,14 +362,39 @@ class Track:
     def _others(self, from_us: int, before_us: int) -> list[Other]:
         """Saves, starts, rollbacks and fences in [from, before), in the log's order."""
         found: list[Other] = []
-        for others in (self.starts, self.rollbacks, self._fences):
+        for others in (self.starts, self.rollbacks):
             low = bisect_left(others, from_us, key=_other_time)
             found.extend(others[low : bisect_left(others, before_us, key=_other_time)])
+        found.extend(self._fences_in(from_us, before_us))
         low = bisect_left(self.saves, from_us, key=_save_time)
         high = bisect_left(self.saves, before_us, key=_save_time)
         found.extend((save.begin_us, 3, save) for save in self.saves[low:high] if save.timed)
         found.sort(key=_other_key)
         return found
+
+    def _fences_in(self, from_us: int, before_us: int) -> list[Other]:
+        """Ends and starts of the run in [from, before) that can matter: from the last end before our first record."""
+        fences = self._fences
+        low = bisect_left(fences, from_us, key=_other_time)
+        own = [others[0][0] for others in (self.starts, self.rollbacks) if others]
+        own += [self.saves[0].begin_us] if self.saves else []
+        own += [self.steps[0][0]] if self.steps else []
+        if not self.num_dropped and own:
+            before = bisect_left(fences, min(own), key=_other_time) - 1
+            while before > low and not isinstance(fences[before][2], RunEnd):
+                before -= 1
+            low = max(low, before)
+        high = bisect_left(fences, before_us, key=_other_time)
+        return fences[low : min(high, bisect_right(fences, self.latest_us, key=_other_time))]
+
+    @property
+    def latest_us(self) -> int:
+        """When the last of its records ended: what happens to the run after it is nothing to this track."""
+        ends = [others[-1][0] for others in (self.starts, self.rollbacks) if others]
+        ends += [self.steps[-1][0]] if self.steps else []
+        ends += [rows[-1][0] for rows in self.ahead.values()]
+        ends += [self.saves[-1].end_us or self.saves[-1].begin_us] if self.saves else []
+        return max(ends, default=-1)
 
     def _continuation(self) -> list[StepRow]:
         """The records of higher ranks that go on where the lead has fallen silent, the lowest of them first."""
