@@ -91,7 +91,8 @@ def gpu_microseconds(run: Run, painted: list[Claim]) -> dict[str, int] | None:
             held = held_at(allocations, s, world) if allocations else world
             if held is None:
                 return None
-            used = held if world is None else min(world, held)
+            # Where nothing is trained, all that is held waits for it.
+            used = held if world is None or c.account == "restart" else min(world, held)
             total[c.account] += used * (e - s)
             total["idle"] += (held - used) * (e - s)
             total["held"] += held * (e - s)
@@ -100,11 +101,13 @@ def gpu_microseconds(run: Run, painted: list[Claim]) -> dict[str, int] | None:
 
 def world_at(run: Run, t: int, default: int | None) -> int | None:
     """Rule 10: the world of the attempt at ``t``: the one that began last, the first one before any."""
-    begun = [a.world_size for a in run.attempts if a.begin <= t]
-    ahead = [a.world_size for a in run.attempts if a.begin > t]
-    if default is not None and begun and begun[-1] is None:
+    worlds = [run.attempts[0].world_size] if run.attempts else []
+    worlds = [a.world_size for a in run.attempts if a.begin <= t] or worlds
+    if worlds and worlds[-1] is not None:
+        return worlds[-1]
+    if default is not None:
         return default
-    return next((w for w in [*reversed(begun), *ahead] if w is not None), default)
+    return next((world for world in reversed(worlds) if world is not None), None)
 
 
 def held_at(allocations: Sequence[AnyEvent], t: int, world: int | None) -> int | None:

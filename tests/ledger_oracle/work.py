@@ -47,7 +47,7 @@ def resumed_from(attempt: Attempt) -> int | None:
 
 
 def phases_of(attempt: Attempt, names: tuple[str, ...]) -> Stretches:
-    """The attempt's phases of these names; one that has only begun lasts to the next step, or as the attempt does."""
+    """The attempt's phases of these names; one that has begun since the last step of a running attempt still lasts."""
     found: Stretches = []
     open_since: dict[str, int] = {}
     for event in attempt.events:
@@ -56,9 +56,9 @@ def phases_of(attempt: Attempt, names: tuple[str, ...]) -> Stretches:
         elif isinstance(event, Phase) and event.name in names:
             since = open_since.pop(event.name, at_us(event))
             found.append((since if event.dur is None else begun_us(event), at_us(event)))
-    for since in open_since.values():
-        nexts = [max(since, begun_us(r)) for r in attempt.records if at_us(r) > since]
-        found.append((since, nexts[0] if nexts else attempt.end))
+    if attempt.how == "running":
+        last = max((at_us(record) for record in attempt.records), default=0)
+        found += [(since, attempt.end) for since in open_since.values() if since >= last]
     return within(union(found), attempt.begin, attempt.end)
 
 
