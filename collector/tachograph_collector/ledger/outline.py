@@ -139,7 +139,7 @@ def spans_of(
 def generations_of(
     name: str, spans: list[RunSpan], outings: list[Outing], taken: Container[str] = ()
 ) -> list[Generation]:
-    """Split at each start from step 0 after ``completed``; the others continue the run. No name in ``taken`` is used."""
+    """Split at each start from step 0 after ``completed``; others continue the run. No name in ``taken`` is used."""
     for outing in outings:
         outing.span = max(0, bisect_right(spans, outing.begin_us, key=lambda span: span.start_us) - 1)
     generations = [Generation(name, [], [])]
