@@ -229,6 +229,8 @@ class Fold:
                 return
             if step <= leg.record_step:
                 leg = self._open(t - (dur // count if dur > 0 else 0), fixed=True)
+        # Where no ``dur`` is told, a step took no longer than since the record before it.
+        one = (t - leg.record_us) // (step - leg.record_step) if leg.stepped else -1
         if not leg.stepped:
             self._first_record(leg, row, self._next_record(at, step))
         else:
@@ -237,6 +239,7 @@ class Fold:
         if dur >= 0:
             leg.one_dur, leg.one_count = dur, count
             one = dur // count
+        if one >= 0:
             leg.alive_us = max(leg.alive_us, t - one - max(SURVIVAL_US, one))
 
     def _next_record(self, at: int, step: int) -> StepRow | None:

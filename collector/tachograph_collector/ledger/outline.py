@@ -211,9 +211,9 @@ def place_ends(outings: Sequence[Outing], ends: Sequence[EndEvent], spans: Seque
             continue
         named = event.attempt is not None
         among = by_name.get(str(event.attempt), []) if named else outings
-        # At one time a failure comes before a start: who starts then was not running.
+        # At one time a failure comes before what begins: who begins then was not running.
         place = bisect_right(among, t_us, key=lambda outing: outing.begin_us) - 1
-        if place > 0 and among[place].start_us == among[place].begin_us == t_us:
+        if place > 0 and among[place].begin_us == t_us:
             place -= 1
         if place < 0 and (not named or not among):
             unplaced.append(event)

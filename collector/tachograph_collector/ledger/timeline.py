@@ -92,6 +92,7 @@ class Timeline:
             if first > low:
                 position = max(position, pieces[first][0])
             tail: list[tuple[int, int]] = []
+            late: list[Segment] = []
             for piece in pieces[first:high]:
                 start, end = max(piece[0], position), min(piece[1], end_us)
                 if start > end_us:
@@ -104,7 +105,12 @@ class Timeline:
                         tail.append((position, start))
                     position = start
                 if end > start:
-                    yield from self._piece(piece, start, end, lineage, outing, index)
+                    segments = self._piece(piece, start, end, lineage, outing, index)
+                    if tail:
+                        # A save in the tail: what was in flight, and when, is only known at the tail's end.
+                        late.extend(segments)
+                    else:
+                        yield from segments
                     position = end
             before = min(end_us, leg.mark_us) if leg.stepped else end_us
             yield from self._gap(position, before, start_us, waiting, index)
@@ -113,7 +119,8 @@ class Timeline:
                 tail.append((position, end_us))
                 position = end_us
             if leg.stepped:
-                yield from self._tail(tail, lineage, outing, index, last_leg=last_leg)
+                rest = self._tail(tail, lineage, outing, index, last_leg=last_leg)
+                yield from sorted([*late, *rest], key=_segment_start)
             waiting, start_us = "reload", None
 
     def _gap(self, low: int, high: int, start_us: int | None, waiting: str, index: int) -> Iterator[Segment]:
@@ -315,6 +322,10 @@ def cut_us(track: Track, piece: Piece, step: int) -> int:
 
 def _piece_start(piece: Piece) -> int:
     return piece[0]
+
+
+def _segment_start(segment: Segment) -> int:
+    return segment.start_us
 
 
 def _piece_step(piece: Piece) -> int:
