@@ -26,7 +26,9 @@ class Allocations(Struct):
         entry = (microseconds(event.t), int(isinstance(event, AllocationStart)), event.node or "", event.gpus)
         place = bisect_left(self.events, entry[:3], key=lambda known: known[:3])
         if place < len(self.events) and self.events[place][:3] == entry[:3]:
-            return None
+            if _canonical(self.events[place]) <= _canonical(entry):
+                return None
+            del self.events[place]
         self.events.insert(place, entry)
         self.stale = True
         return entry[0]
@@ -85,3 +87,8 @@ class Allocations(Struct):
         """Whether an allocation is held after the last event."""
         self._settle()
         return bool(self._held) and self._held[-1] != 0
+
+
+def _canonical(entry: tuple[int, int, str, int | None]) -> tuple[bool, str]:
+    """What of two that are one says which of them stays: the first in canonical JSON, where ``gpus`` is text."""
+    return (entry[3] is None, f"{entry[3]},")

@@ -43,7 +43,7 @@ def uneven(chance: random.Random, num: int) -> Log:
             elif what == "again":
                 steps = 0
             elif what == "long":
-                count, dur = chance.randrange(2, 4), usual * 2
+                count, dur = chance.choice([2, 4]), usual * 2
             elif what == "at once":
                 apart = chance.choice([0.1, 0.25])
         at += apart

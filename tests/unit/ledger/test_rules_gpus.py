@@ -131,3 +131,13 @@ def test_world_told_late_changes_what_was_held() -> None:
     books = ledger.books("r")
     assert books.gpu is not None
     assert (books.gpu.held, books.gpu.kept) == (80_000_000, 80_000_000)
+
+
+@pytest.mark.parametrize("order", [(8, 16, None), (None, 16, 8), (16, None, 8), (8, None, 16)], ids=str)
+def test_of_allocations_that_are_one_the_first_in_canonical_order_counts(
+    read: Read, order: tuple[int | None, ...]
+) -> None:
+    log = up()
+    for gpus in order:
+        log.add("allocation.start", 0, gpus=gpus)
+    assert gpu(read(log.steps(0, 1, 5).end(10)), "held") == [160]  # as text, 16 comes before 8
