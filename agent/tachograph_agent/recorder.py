@@ -38,6 +38,8 @@ from tachograph_agent.spool.rankfile import RankFile
 
 GOODBYE = "recorder.end"
 """The kind of the last line of a process that ends by itself; the agent takes a lock without it for a death."""
+ENDS_A_STRETCH = ("checkpoint.saved", "checkpoint.failed", "rollback")
+"""After these, and after a phase that is no part of a step, the next step begins."""
 MAX_DETAIL = 500
 log = logging.getLogger("tachograph")
 
@@ -176,6 +178,11 @@ class Recorder:
         """Whether anything is recorded."""
         return self._file is not None
 
+    @property
+    def last_end_ns(self) -> int | None:
+        """When the last step, save or phase ended, by the monotonic clock: where the next step begins. None before."""
+        return self._last_end_ns
+
     # -- what a run says ---------------------------------------------------------------------------------------------
 
     def started(self, resume_step: int | None = None) -> None:
@@ -267,7 +274,7 @@ class Recorder:
             return
         try:
             now_ns = time.monotonic_ns()
-            if kind in ("checkpoint.saved", "rollback"):
+            if kind in ENDS_A_STRETCH or (kind == "phase" and fields.get("name") != "data_wait"):
                 self._last_end_ns = now_ns
             plain = {name: value for name, value in fields.items() if value is not None}
             rest = json.dumps(plain, separators=(",", ":"), default=str)[1:-1].encode()
