@@ -50,6 +50,11 @@ Examples:
 @click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the log.")
 @click.option("--gpus", type=NumGpus(), help="Number of GPUs, where the log doesn't tell it.")
 @click.option(
+    "--judge/--no-judge",
+    default=None,
+    help="Hold the run against the checkpoint model. In the terminal and on the page it is; in --json only if asked.",
+)
+@click.option(
     "--fail-under",
     type=Share(),
     help=f"Exit with code {GATE_FAILED} if any run's goodput is under this: 0.9 or 90%.",
@@ -70,6 +75,7 @@ def replay(
     html: str | None,
     price: float | None,
     gpus: int | None,
+    judge: bool | None,
     fail_under: float | None,
 ) -> int:
     """Say where the time of a recorded run went.
@@ -77,7 +83,7 @@ def replay(
     LOG is an event log or the log that the trainer wrote anyway: a file (plain, gzip, zstd), several parts of one run,
     a directory of them, or - for standard input. Every minute is booked as kept, checkpoint, lost or restart.
     """
-    _check_outputs(as_json=as_json, minutes=minutes, html=html)
+    _check_outputs(as_json=as_json, minutes=minutes, html=html, judge=judge)
     since_us, until_us, now_us = (_us(instant, zone) for instant in (since, until, now))
     if since_us is not None and until_us is not None and since_us >= until_us:
         raise BadInputError(f"--since {since} is not before --until {until}; nothing lies between them")
@@ -101,7 +107,7 @@ def replay(
             with_loss=html is not None,
         ),
     )
-    _write(reports, as_json=as_json, minutes=minutes, html=html)
+    _write(reports, as_json=as_json, minutes=minutes, html=html, judge=judge)
     return 0 if fail_under is None else _gate(reports, fail_under)
 
 
@@ -110,8 +116,10 @@ def _us(instant: datetime | float | None, zone: tzinfo | None) -> int | None:
     return None if seconds is None else microseconds(seconds)
 
 
-def _check_outputs(*, as_json: bool, minutes: str | None, html: str | None) -> None:
+def _check_outputs(*, as_json: bool, minutes: str | None, html: str | None, judge: bool | None) -> None:
     """Refuse what can't be written before a long log is read."""
+    if judge and any(find_spec(package) is None for package in ("numpy", "scipy")):
+        raise extra_missing("--judge")
     if minutes == "-":
         if as_json:
             raise BadInputError("--json and --minutes - both write to standard output; give --minutes a file")
@@ -127,8 +135,14 @@ def _check_outputs(*, as_json: bool, minutes: str | None, html: str | None) -> N
         output.check_writable("--html", html)
 
 
-def _write(reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, html: str | None) -> None:
-    """Files first, so that what goes to standard output is only said when they are there."""
+def _write(
+    reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, html: str | None, judge: bool | None
+) -> None:
+    """Files first, so that what goes to standard output is only said when they are there.
+
+    The model takes longer to import than a short log to read, and scripts read JSON often: it is in there if asked for.
+    """
+    shown = judge is not False
     if minutes is not None and minutes != "-":
         from tachograph_collector.report.tables import write_minutes
 
@@ -137,11 +151,11 @@ def _write(reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, 
         from tachograph_collector.report.html import render_html
 
         with output.told_as(f"--html {html}"), output.written_whole(html) as path:
-            path.write_text(render_html(reports), encoding="utf-8")
+            path.write_text(render_html(reports, with_model=shown), encoding="utf-8")
     if as_json:
         from tachograph_collector.report.json_report import to_json
 
-        sys.stdout.buffer.write(to_json(reports))
+        sys.stdout.buffer.write(to_json(reports, with_model=bool(judge)))
     elif minutes == "-":
         from tachograph_collector.report.tables import write_minutes
 
@@ -153,7 +167,7 @@ def _write(reports: Sequence[RunReport], *, as_json: bool, minutes: str | None, 
         from tachograph_collector.cli.console import standard_output
         from tachograph_collector.report.terminal import render_terminal
 
-        render_terminal(reports, standard_output())
+        render_terminal(reports, standard_output(), with_model=shown)
 
 
 def _gate(reports: Sequence[RunReport], fail_under: float) -> int:

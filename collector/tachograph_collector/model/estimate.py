@@ -22,6 +22,8 @@ from tachograph_collector.model.recorded import Recorded, recorded
 from tachograph_collector.model.theory import optimum
 
 RESTART_PARTS: Final = ("detect", "replace", "reload", "warmup")
+MOST_OF_A_GAP: Final = 0.1
+"""An interval up to this share of the mean gap groups few failures by chance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,13 +188,15 @@ def _whole_interval_s(
 ) -> float | None:
     """What must be banked after a restart before the next failure is an incident of its own.
 
-    An interval in use that is far too long must not make one incident of all failures: with it the best one counts.
+    That is a full interval with its save. One that is so long that chance alone puts many failures into it must not
+    make one incident of them: beyond a tenth of the mean gap the best interval counts, if that is longer still.
     """
     interval_s, cost_s = tau.median_s, cost.mean_s or 0.0
     if interval_s is None:
         return None
     if cost_s > 0 and num_failures:
-        interval_s = min(interval_s, float(optimum(cost_s, exposure_s / num_failures)))
+        gap_s = exposure_s / num_failures
+        interval_s = min(interval_s, max(float(optimum(cost_s, gap_s)), MOST_OF_A_GAP * gap_s))
     return interval_s + cost_s + (persist.mean_s or 0.0)
 
 

@@ -28,6 +28,10 @@ Kind = Literal["hidden_loss", "rate", "persist", "undivided", "interval", "resta
 
 FEWEST_INTERVALS: Final = 3
 """Without so many intervals between landed saves there is nothing to compare with."""
+FEWEST_PERIODS: Final = 10
+"""A window shorter than so many intervals is all edges."""
+FEWEST_RESTARTS: Final = 3
+"""With fewer incidents nobody knows what restarts cost."""
 WORTH_NAMING: Final = 0.2
 """A part of the window that explains less of what is missing is not named."""
 CHANCE: Final = 2.0
@@ -170,7 +174,7 @@ def judge_measured(
         rate = rate_alarm(times, measured.exposure_s, measured.planned_mtbf_s)
     tau, cost = measured.interval_s, measured.mean_cost_s
     conditional = band = advice = wrong = None
-    if tau is not None and cost is not None and measured.tau.num >= FEWEST_INTERVALS and facts.exposure_s > 0:
+    if tau is not None and cost is not None and _is_enough(measured, facts):
         mtbf_s = measured.mtbf_s or measured.belief.mtbf_s
         persist = measured.mean_persist_s
         conditional = conditional_check(
@@ -222,7 +226,7 @@ def judge_measured(
     ]
     found.sort(key=lambda one: -(one.points or 0.0))
     if conditional is None:
-        found.append(_too_little(measured))
+        found.append(_too_little(measured, facts))
     else:
         if not any(one.kind in ("persist", "undivided") for one in found):  # those advise on the interval themselves
             found += _interval(advice, measured, stakes)
@@ -242,6 +246,11 @@ def judge_measured(
         memorylessness=memory,
         waste=waste,
     )
+
+
+def _is_enough(measured: Measured, facts: Facts) -> bool:
+    period_s = (measured.interval_s or 0.0) + (measured.mean_cost_s or 0.0)
+    return measured.tau.num >= FEWEST_INTERVALS and facts.exposure_s >= FEWEST_PERIODS * period_s > 0
 
 
 def excess_s(conditional: Conditional, measured: Measured, facts: Facts) -> dict[str, float]:
@@ -367,7 +376,7 @@ def _interval(advice: Advice | None, measured: Measured, stakes: Stakes) -> list
             f"to {upper}: nothing to change yet."
         )
         return [_finding("interval", "fine", sentence, gain, stakes)]
-    if advice.kind == "restarts_dominate":
+    if advice.kind == "restarts_dominate" and measured.incident_down.num >= FEWEST_RESTARTS:
         part = max(measured.restart_parts.items(), key=lambda pair: pair[1], default=None)
         whole = measured.restart.mean_s
         which = f"; {part[0]} takes {span(part[1])} of the {span(whole)} of one" if part is not None and whole else ""
@@ -378,20 +387,20 @@ def _interval(advice: Advice | None, measured: Measured, stakes: Stakes) -> list
         return [_finding("restarts", "advice", sentence, advice.restart_points, stakes)]
     sentence = (
         f"The interval of {span(tau)} is within half and double of the best, {span(best)}, where goodput is flat: "
-        "leave it."
+        f"leave it{known}."
     )
     return [_finding("flat_top", "fine", sentence, gain, stakes)]
 
 
 def _fine(conditional: Conditional, facts: Facts) -> Finding:
     sentence = (
-        f"Nothing is wrong: {percent(conditional.observed * facts.exposure_s / facts.wall_s)} was kept, and "
+        f"Nothing is missing: {percent(conditional.observed * facts.exposure_s / facts.wall_s)} was kept, and "
         f"{_explained(conditional, facts)}."
     )
     return Finding(kind="fine", level="fine", sentence=sentence)
 
 
-def _too_little(measured: Measured) -> Finding:
+def _too_little(measured: Measured, facts: Facts) -> Finding:
     num = measured.raw_mtbf.num_failures
     seen = f"{count(num, 'failure')} in {span(measured.exposure_s)}"
     if num:
@@ -402,6 +411,8 @@ def _too_little(measured: Measured) -> Finding:
         why = "this log can't show saves"
     elif measured.tau.num < FEWEST_INTERVALS:
         why = f"{count(measured.tau.num, 'interval')} between landed saves where {FEWEST_INTERVALS} are needed"
-    else:
+    elif measured.mean_cost_s is None:
         why = "no save's duration is known"
+    else:
+        why = f"{span(facts.exposure_s)} are less than {FEWEST_PERIODS} intervals of {span(measured.interval_s or 0.0)}"
     return Finding(kind="too_little", level="too_little", sentence=f"Too little data to judge: {why}; {seen}.")

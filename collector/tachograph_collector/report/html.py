@@ -12,6 +12,7 @@ from typing import Any, Final
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, CheckpointRecord
 from tachograph_collector.report import palette
 from tachograph_collector.report.errors import MissingExtraError
+from tachograph_collector.report.judge_view import judge_view
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.page import page_colours, page_template
 from tachograph_collector.report.text import (
@@ -39,8 +40,11 @@ Row = Sequence[str | list[str]]
 """Cells; one of several lines is a list, its first line the main one."""
 
 
-def render_html(runs: Sequence[RunReport]) -> str:
-    """The page of these runs, under 1 MB. Raises ``MissingExtraError`` without matplotlib and jinja2."""
+def render_html(runs: Sequence[RunReport], *, with_model: bool = False) -> str:
+    """The page of these runs, under 1 MB; ``with_model`` holds each against the checkpoint model.
+
+    Raises ``MissingExtraError`` without matplotlib and jinja2.
+    """
     try:
         from tachograph_collector.report import charts  # noqa: F401  # told here, not half way
     except ImportError as error:
@@ -51,7 +55,7 @@ def render_html(runs: Sequence[RunReport]) -> str:
     for index, run in enumerate(runs, start=1):
         if sections and num_bytes > CHART_BYTES / 2:
             break
-        section = _section(run, f"r{index}")
+        section = _section(run, f"r{index}", with_model)
         sections.append(section)
         num_bytes += _size(section)
     title = visible(runs[0].books.run or "run", 80) if len(runs) == 1 else count(len(runs), "run")
@@ -88,7 +92,19 @@ def _overview(run: RunReport, anchor: str) -> dict[str, Any]:
     return {"anchor": anchor, "name": visible(books.run or "(no name)", 60), "cells": cells}
 
 
-def _section(run: RunReport, prefix: str) -> dict[str, Any]:
+def _model(run: RunReport) -> dict[str, Any] | None:
+    view = judge_view(run)
+    if view is None:
+        return None
+    groups = (("Measured", view.measured), ("Goodput", view.goodput), ("Not kept, by cause", view.waste))
+    return {
+        "sentence": view.sentence,
+        "others": view.others,
+        "groups": [{"title": title, "rows": rows} for title, rows in groups if rows],
+    }
+
+
+def _section(run: RunReport, prefix: str, with_model: bool) -> dict[str, Any]:
     return {
         "anchor": prefix,
         "name": visible(run.books.run or "(no name)", 80),
@@ -98,6 +114,7 @@ def _section(run: RunReport, prefix: str) -> dict[str, Any]:
         "tiles": _tiles(run),
         "accounts": _accounts(run),
         "charts": _charts(run, prefix),
+        "model": _model(run) if with_model else None,
         "interruptions": _interruptions(run),
         "attempts": _attempts(run),
         "checkpoints": _checkpoints(run),

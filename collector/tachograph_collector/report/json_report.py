@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tachograph_collector.ledger.books import ACCOUNTS, AttemptRecord, CheckpointRecord, Interruption
+from tachograph_collector.report.judge_view import MISSING, is_available, judged, model_object
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.text import seconds, seconds_or_none
 from tachograph_collector.report.verdict import headline
@@ -19,14 +20,15 @@ from tachograph_collector.report.verdict import headline
 SCHEMA: Final = 1
 
 
-def to_json(runs: Sequence[RunReport]) -> bytes:
-    """``{"schema": 1, "runs": [...]}`` and a newline, as UTF-8."""
-    return msgspec.json.encode({"schema": SCHEMA, "runs": [run_object(run) for run in runs]}) + b"\n"
+def to_json(runs: Sequence[RunReport], *, with_model: bool = False) -> bytes:
+    """``{"schema": 1, "runs": [...]}`` and a newline, as UTF-8; ``with_model`` holds each run against the model."""
+    return msgspec.json.encode({"schema": SCHEMA, "runs": [run_object(run, with_model) for run in runs]}) + b"\n"
 
 
-def run_object(run: RunReport) -> dict[str, Any]:
+def run_object(run: RunReport, with_model: bool = False) -> dict[str, Any]:
     """One run as plain JSON values."""
     books = run.books
+    told = judged(run) if with_model else None
     return {
         "run": _text(books.run),
         "start": seconds(books.start_us),
@@ -44,11 +46,12 @@ def run_object(run: RunReport) -> dict[str, Any]:
         "steps": run.steps,
         "minutes": {account: books.num_minutes[account] for account in ACCOUNTS},
         "skipped_lines": run.skipped_lines,
-        "details": _details(run),
+        "model": None if told is None else model_object(told),
+        "details": _details(run, [MISSING] if with_model and not is_available() else []),
     }
 
 
-def _details(run: RunReport) -> dict[str, Any]:
+def _details(run: RunReport, further_notes: Sequence[str]) -> dict[str, Any]:
     books, details = run.books, run.details
     window = run.window
     return {
@@ -83,7 +86,7 @@ def _details(run: RunReport) -> dict[str, Any]:
             {"kind": anomaly.kind, "at": seconds_or_none(anomaly.at_us), "detail": _text(anomaly.detail)}
             for anomaly in details.anomalies
         ],
-        "notes": [_text(note) for note in run.notes],
+        "notes": [*(_text(note) for note in run.notes), *further_notes],
         "skips": [
             {"file": _text(skip.file), "line_number": skip.line_number, "reason": _text(skip.reason)}
             for skip in run.skips

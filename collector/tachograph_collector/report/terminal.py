@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Account, Interruption
 from tachograph_collector.report import palette
+from tachograph_collector.report.judge_view import MISSING, is_available, judge_view
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.text import (
     amount,
@@ -32,21 +33,25 @@ NUM_RUNS: Final = 50
 NUM_WORST: Final = 5
 NUM_LISTED: Final = 5
 """Anomalies, notes and skipped lines shown each; the rest are counted."""
+_LEVELS: Final = {"alarm": "bold red", "advice": "bold yellow", "fine": "bold", "too_little": "bold"}
 _MOST_COLUMNS: Final = 4
 _FEWEST_COLUMNS: Final = 1
 _WIDE: Final = 1000
-_PLAIN: Final = str.maketrans({"−": "-", "–": "-", "·": "|", "…": "...", "×": "x", "→": "->"})
+_PLAIN: Final = str.maketrans({"−": "-", "–": "-", "·": "|", "…": "...", "×": "x", "→": "->", "±": "+-"})
 
 
-def render_terminal(runs: Sequence[RunReport], console: Console) -> None:
-    """Write the report of every run to ``console``; a log without a run says so."""
+def render_terminal(runs: Sequence[RunReport], console: Console, *, with_model: bool = False) -> None:
+    """Write the report of every run to ``console``; a log without a run says so.
+
+    ``with_model`` holds each run against the checkpoint model.
+    """
     page = Page(console)
     if not runs:
         page.line("No run in this log: it has no step, save, start or end of an attempt or run.")
     for index, run in enumerate(runs[:NUM_RUNS]):
         if index:
             page.blank()
-        _one(run, page)
+        _one(run, page, with_model)
     if len(runs) > NUM_RUNS:
         page.blank()
         page.line(f"and {count(len(runs) - NUM_RUNS, 'more run')}: --json has them all", "bold")
@@ -89,7 +94,7 @@ class Page:
         self.console.print()
 
 
-def _one(run: RunReport, page: Page) -> None:
+def _one(run: RunReport, page: Page, with_model: bool) -> None:
     page.line(run_line(run), "dim")
     page.line(headline(run), "bold")
     if run.books.wall_us:
@@ -98,6 +103,8 @@ def _one(run: RunReport, page: Page) -> None:
         page.show(_fitting(run, page))
         _subs(run, page)
     _risk(run, page)
+    if with_model:
+        _model(run, page)
     _interruptions(run, page)
     _sentences("Anomalies", [visible(a.detail, 400) + _at(run, a.at_us) for a in run.details.anomalies], page, "yellow")
     _sentences("Notes", [visible(note, 400) for note in run.notes], page)
@@ -195,6 +202,34 @@ def _risk(run: RunReport, page: Page) -> None:
     minutes = " · ".join(f"{account} {books.num_minutes[account]:,}" for account in ACCOUNTS)
     incomplete = sum(minute.incomplete for minute in run.details.minutes)
     page.line(f"Minutes by label: {minutes}" + (f"; {incomplete:,} of them incomplete" if incomplete else ""), "dim")
+
+
+def _model(run: RunReport, page: Page) -> None:
+    if not is_available():
+        page.line(MISSING, "dim")
+        return
+    view = judge_view(run)
+    if view is None:
+        return
+    page.heading("Against the model")
+    page.line(view.sentence, _LEVELS[view.judgement.level])
+    for sentence in view.others:
+        page.line(f"- {sentence}", indent=2)
+    for title, rows in (("measured", view.measured), ("goodput", view.goodput), ("not kept, by cause", view.waste)):
+        if rows:
+            page.blank()
+            page.line(title, "dim")
+            _pairs(rows, page)
+
+
+def _pairs(rows: Sequence[tuple[str, str]], page: Page) -> None:
+    """Two columns, the second folding."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, show_edge=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, words in rows:
+        table.add_row(page.text(name), page.text(words))
+    page.show(Padding(table, (0, 0, 0, 2)))
 
 
 def _interruptions(run: RunReport, page: Page) -> None:

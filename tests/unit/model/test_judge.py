@@ -30,7 +30,7 @@ def kinds(told: Judgement) -> list[str]:
 def test_a_healthy_run_is_said_to_be_explained_by_its_failures() -> None:
     told = judged(Design(restart=300), seed=1)
     assert told.level == "fine"
-    assert told.sentence.startswith("Nothing is wrong: ")
+    assert told.sentence.startswith("Nothing is missing: ")
     assert "13 failures" in told.sentence
     assert kinds(told) == ["fine", "flat_top"]
     assert told.advice is not None

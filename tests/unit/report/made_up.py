@@ -321,7 +321,7 @@ def clean(run: str = "clean", world: int | None = None) -> RunReport:
     return RunReport(books=books, details=Details([attempt], [], [], [], minutes, segments))
 
 
-def month(num_interruptions: int = 200, num_losses: int = 1_000_000) -> RunReport:
+def month(num_interruptions: int = 200, num_losses: int = 1_000_000, **changes: object) -> RunReport:
     """43,200 minutes with many failures, and as many loss points as a long run has."""
     rng = random.Random(3)
     total = 30 * 24 * HOUR
@@ -413,6 +413,7 @@ def month(num_interruptions: int = 200, num_losses: int = 1_000_000) -> RunRepor
         num_attempts=len(attempts),
         num_failures=num_interruptions,
         price_per_gpu_hour=2.0,
+        **changes,
     )
     details = Details(attempts, interruptions, checkpoints, [], minutes, segments)
     return RunReport(books=books, details=details, loss_points=losses(segments, num_losses))

@@ -30,14 +30,19 @@ def documented() -> dict[str, set[str]]:
     return found
 
 
-def first_run(*runs: RunReport) -> dict[str, Any]:
-    run: dict[str, Any] = json.loads(to_json(runs))["runs"][0]
+def first_run(*runs: RunReport, with_model: bool = False) -> dict[str, Any]:
+    run: dict[str, Any] = json.loads(to_json(runs, with_model=with_model))["runs"][0]
     return run
 
 
 def test_every_key_is_documented_and_every_documented_key_is_there() -> None:
-    run = first_run(made_up.three_attempts())
+    run = first_run(made_up.three_attempts(), with_model=True)
     there: dict[str, set[str]] = {"runs[]": set(run), "runs[].details": set(run["details"])}
+    model = first_run(made_up.month(num_losses=10, planned_mtbf_s=20_000.0), with_model=True)["model"]
+    there |= {"runs[].model": set(model)}
+    there |= {f"runs[].model.{name}": set(model[name]) for name in ("measured", "goodput", "best", "rate")}
+    there |= {"runs[].model.memorylessness": set(model["memorylessness"])}
+    there |= {f"runs[].model.{name}[]": set(model[name][0]) for name in ("findings", "waste")}
     for name in ("spans", "attempts_detail", "interruptions", "checkpoints_detail", "anomalies", "skips"):
         there[f"runs[].details.{name}[]"] = set(run["details"][name][0])
     assert there == documented()
