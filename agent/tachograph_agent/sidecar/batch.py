@@ -21,6 +21,8 @@ class Batch:
     name: str
     ranges: tuple[Range, ...]
     lines: bytes
+    num_torn: int = 0
+    """Lines left out, since they don't begin and end as an object does."""
 
     @property
     def num_lines(self) -> int:
@@ -29,20 +31,29 @@ class Batch:
 
 
 def batch_of(node: str, parts: Sequence[tuple[Range, bytes]]) -> Batch:
-    """The batch of these ranges. Its name is made of the node and the places, so the same places give the same name."""
-    ranges = tuple(part for part, _ in parts)
+    """The batch of these ranges. Its name is made of node, places and content: the same batch has the same name.
+
+    The content is part of it since a file's name can come again, when all that was in its directory is confirmed and
+    deleted and a process goes on under the same attempt.
+    """
     digest = hashlib.sha256(node.encode("utf-8", "surrogatepass"))
-    for part in ranges:
-        digest.update(f"\0{part.segment}\0{part.start}\0{part.end}".encode("utf-8", "surrogatepass"))
-    return Batch(digest.hexdigest()[:32], ranges, b"".join(_whole_lines(lines) for _, lines in parts))
+    for part, _ in parts:
+        digest.update(f"\0{part.segment}\0{part.start}\0{part.end}\0{part.head}".encode("utf-8", "surrogatepass"))
+    kept = [whole_lines(lines) for _, lines in parts]
+    lines = b"".join(whole for whole, _ in kept)
+    digest.update(b"\0" + lines)
+    return Batch(digest.hexdigest()[:32], tuple(part for part, _ in parts), lines, sum(torn for _, torn in kept))
 
 
-def _whole_lines(lines: bytes) -> bytes:
-    """Without lines that are torn: those that don't begin and end as an object does."""
-    if lines.startswith(b"{") and lines.endswith(b"}\n") and lines.count(b"\n") == lines.count(b"}\n{") + 1:
-        return lines
-    kept = [line for line in lines.split(b"\n") if line.startswith(b"{") and line.endswith(b"}")]
-    return b"".join(line + b"\n" for line in kept)
+def whole_lines(lines: bytes) -> tuple[bytes, int]:
+    """Without lines that are torn, and how many those were."""
+    if not lines or (
+        lines.startswith(b"{") and lines.endswith(b"}\n") and lines.count(b"\n") == lines.count(b"}\n{") + 1
+    ):
+        return lines, 0
+    told = [line for line in lines.split(b"\n") if line]
+    kept = [line for line in told if line.startswith(b"{") and line.endswith(b"}")]
+    return b"".join(line + b"\n" for line in kept), len(told) - len(kept)
 
 
 def has_lifecycle(lines: bytes) -> bool:
@@ -50,17 +61,17 @@ def has_lifecycle(lines: bytes) -> bool:
     return lines.count(STEP_MARK) < lines.count(b"\n")
 
 
-def halves(node: str, batch: Batch, parts: Sequence[tuple[Range, bytes]]) -> list[Batch]:
+def halves(node: str, parts: Sequence[tuple[Range, bytes]]) -> list[Batch]:
     """A batch that the collector finds too large, as two; of one line it stays one."""
     if len(parts) > 1:
         middle = len(parts) // 2
         return [batch_of(node, parts[:middle]), batch_of(node, parts[middle:])]
     (part, lines) = parts[0]
-    cut = lines.find(b"\n", len(lines) // 2) + 1
+    cut = lines.rfind(b"\n", 0, len(lines) // 2) + 1 or lines.find(b"\n") + 1
     if not 0 < cut < len(lines):
-        return [batch]
-    low = (Range(part.segment, part.start, part.start + cut), lines[:cut])
-    high = (Range(part.segment, part.start + cut, part.end), lines[cut:])
+        return [batch_of(node, parts)]
+    low = (Range(part.segment, part.start, part.start + cut, part.head), lines[:cut])
+    high = (Range(part.segment, part.start + cut, part.end, part.head), lines[cut:])
     return [batch_of(node, [low]), batch_of(node, [high])]
 
 

@@ -19,5 +19,11 @@ class Counters:
     bytes_sent: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     """By class: ``step`` or ``lifecycle``."""
+    findings: Counter[str] = field(default_factory=Counter)
+    """Health findings by check."""
+    deaths: int = 0
+    heartbeats_sent: int = 0
+    heartbeats_dropped: int = 0
+    batches_split: int = 0
     torn_lines: int = 0
     last_stored_unix_s: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -11,7 +12,11 @@ from pathlib import Path
 
 SPOOL_VARIABLE = "TACHOGRAPH_SPOOL"
 SEGMENT_NAME = re.compile(r"rank-(\d{5,})\.(\d{6,})\.jsonl")
+AGENT_DIRECTORY = "agent"
+"""Where, below its user's directory, the agent keeps the events that it makes itself."""
 DIRECTORY_MODE = 0o750
+SHARED_DIRECTORY_MODE = 0o770
+"""In a spool with the set-group-ID bit: its group, the agent's, may delete what the collector has."""
 FILE_MODE = 0o640
 
 
@@ -58,13 +63,20 @@ def segment_of(path: Path) -> Segment | None:
 
 def make_directory(spool: Path, directory: Path) -> None:
     """Create the directories between the spool and ``directory``; each must be ours, and no link."""
-    at = spool
-    for part in directory.relative_to(spool).parts:
-        at /= part
-        try:
-            at.mkdir(mode=DIRECTORY_MODE)
-        except FileExistsError:
-            refuse_foreign(at, directory=True)
+    shared = bool(spool.stat().st_mode & stat.S_ISGID)
+    # The process's mask would take the group's right away again, and a later chmod the set-group-ID bit.
+    mask = os.umask(0o007) if shared else None
+    try:
+        at = spool
+        for part in directory.relative_to(spool).parts:
+            at /= part
+            try:
+                at.mkdir(mode=SHARED_DIRECTORY_MODE if shared else DIRECTORY_MODE)
+            except FileExistsError:
+                refuse_foreign(at, directory=True)
+    finally:
+        if mask is not None:
+            os.umask(mask)
 
 
 def refuse_foreign(path: Path, *, directory: bool) -> None:
@@ -86,15 +98,38 @@ def open_to_append(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
         os.close(descriptor)
         raise SpoolError(f"{path} is no plain file of user {os.getuid()}; remove it or use another spool")
+    if stat.S_IMODE(status.st_mode) != FILE_MODE:
+        # A mask of 077 would keep the agent, which may be in our group only, from reading.
+        os.fchmod(descriptor, FILE_MODE)
     return descriptor
 
 
-def open_to_read(path: Path) -> int:
-    """A file descriptor that reads ``path``, never through a link."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def open_directory(spool: Path, *parts: str) -> int:
+    """A file descriptor of a directory below the spool, no part of the way being a link. Raises ``OSError``."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    at = os.open(spool, flags)
+    for part in parts:
+        try:
+            below = os.open(part, flags | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def open_to_read(path: Path, directory: int) -> int:
+    """A file descriptor that reads ``path``, a name in the open ``directory``; never through a link of any sort."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path.name, flags, dir_fd=directory)
+    except OSError as error:
+        what = "is a link" if error.errno == errno.ELOOP else f"can't be read ({error.strerror})"
+        raise SpoolError(f"{path} {what}; it is left alone") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise SpoolError(f"{path} is no plain file; it is left alone")
+        what = "has another name elsewhere (a hard link)" if stat.S_ISREG(status.st_mode) else "is no plain file"
+        raise SpoolError(f"{path} {what}; it is left alone")
     return descriptor
 
 

@@ -36,6 +36,11 @@ class RankFile:
         self.descriptor = -1
         self._open_next()
 
+    @property
+    def number(self) -> int:
+        """Which segment it writes."""
+        return self._number
+
     def append(self, line: bytes) -> bool:
         """Write one line (with its newline). False if it could not be written: it is counted in ``num_dropped``."""
         if self._torn:

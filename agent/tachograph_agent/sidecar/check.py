@@ -1,0 +1,146 @@
+"""``tachograph-agent check``: what the agent can see and reach on this node, with advice where it can't."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tachograph_agent.sidecar.batch import Batch
+from tachograph_agent.sidecar.config import Config
+from tachograph_agent.sidecar.ship import Fate, Shipper
+from tachograph_agent.spool.follow import Follower
+
+LARGE_OFFSET_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. ``advice`` is what to do; ``is_wrong`` means that the agent can't do its work so."""
+
+    what: str
+    found: str
+    advice: str = ""
+    is_wrong: bool = False
+
+
+def main(config: Config) -> int:
+    """Print what was found; 1 if anything keeps the agent from its work."""
+    findings = list(look(config))
+    for finding in findings:
+        sign = "wrong" if finding.is_wrong else ("note" if finding.advice else "ok")
+        sys.stdout.write(f"{sign:<6}{finding.what:<11}{finding.found}\n")
+        if finding.advice:
+            sys.stdout.write(f"{'':<17}{finding.advice}\n")
+    return int(any(finding.is_wrong for finding in findings))
+
+
+def look(config: Config) -> Iterator[Finding]:
+    """Everything that is looked at, in the order in which it matters."""
+    yield Finding("node", config.node)
+    yield from _spool(config.spool)
+    yield _state(config.state_directory)
+    yield from _collector(config)
+    yield _kernel_log(Path("/dev/kmsg"))
+
+
+def _spool(spool: Path) -> Iterator[Finding]:
+    if not spool.is_dir():
+        yield Finding("spool", f"{spool} is no directory", "create it, writable for those who train", is_wrong=True)
+        return
+    if not os.access(spool, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            "spool", f"{spool} can't be read and written by user {os.getuid()}", "chmod or chown it", is_wrong=True
+        )
+        return
+    mode = stat.filemode(spool.stat().st_mode)
+    follower = Follower(spool, {})
+    follower.poll()
+    followed = list(follower.followed.values())
+    num_alive = sum(follower.is_written(known) for known in followed)
+    yield Finding("spool", f"{spool} ({mode}), {len(followed)} files, {num_alive} of them being written")
+    for problem in list(follower.problems.values())[:10]:
+        yield Finding("spool", problem, "the agent goes on without it")
+    locked_out = [known for known in followed if not os.access(known.segment.path.parent, os.W_OK)]
+    if locked_out:
+        yield Finding(
+            "spool",
+            f"{len(locked_out)} files can be read and not deleted",
+            f"give the spool the agent's group and the set-group-ID bit: chgrp GROUP {spool} && chmod 3777 {spool}",
+            is_wrong=True,
+        )
+    follower.close()
+
+
+def _state(directory: Path) -> Finding:
+    near = directory
+    while not near.exists() and near != near.parent:
+        near = near.parent
+    if near.is_dir() and os.access(near, os.W_OK | os.X_OK):
+        return Finding("state", f"{directory} can be written")
+    return Finding(
+        "state", f"{directory} can't be written by user {os.getuid()}", "name another: --state-dir DIR", is_wrong=True
+    )
+
+
+def _collector(config: Config) -> Iterator[Finding]:
+    if not config.collector:
+        yield Finding("collector", "none is named", "give --collector URL, or set TACHOGRAPH_COLLECTOR", is_wrong=True)
+        return
+    parts = urlsplit(config.collector)
+    try:
+        socket.getaddrinfo(parts.hostname, parts.port or 80)
+    except OSError as error:
+        yield Finding(
+            "collector",
+            f"{parts.hostname} does not resolve: {error}",
+            "check the name, and this node's DNS",
+            is_wrong=True,
+        )
+        return
+    shipper = Shipper(
+        config.collector,
+        config.node,
+        token=config.token,
+        encoding="identity",
+        ca_file=config.ca_file,
+        version="check",
+    )
+    # A batch without a line: nothing is stored, and the way, the certificate and the token are tried.
+    answer = shipper.send(Batch(f"check-{os.urandom(8).hex()}", (), b""))
+    offset_s = shipper.clock_offset_s
+    shipper.close()
+    if answer.fate is Fate.NOT_ALLOWED:
+        yield Finding(
+            "collector", f"{config.collector} {answer.detail}", "check --token-file, or ask for a token", is_wrong=True
+        )
+    elif answer.fate is Fate.LATER:
+        yield Finding(
+            "collector",
+            f"not reached: {answer.detail}",
+            "check address, port, proxy, firewall, --ca-file",
+            is_wrong=True,
+        )
+    else:
+        yield Finding("collector", f"{config.collector} answers" + (", with a token" if config.token else ""))
+    if offset_s is not None:
+        is_large = abs(offset_s) > LARGE_OFFSET_S
+        advice = "run chrony or another time service on this node" if is_large else ""
+        yield Finding("clock", f"the collector's clock less this node's is {offset_s:+.3f} s", advice)
+
+
+def _kernel_log(path: Path) -> Finding:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        return Finding(
+            "kernel log",
+            f"{path}: {error.strerror}; GPU errors in it are not seen",
+            "give the agent CAP_SYSLOG and the device, as deploy/ does; the rest works without",
+        )
+    return Finding("kernel log", f"{path} can be read")

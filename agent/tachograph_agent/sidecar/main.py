@@ -1,0 +1,71 @@
+"""``tachograph-agent``: follow the spool, ship it, and say what a process can't say itself.
+
+Nothing is imported before it is known to be needed: ``--help`` and the wrapper ``exec`` start at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tachograph_agent.sidecar.config import Config
+
+COMMANDS = ("run", "check", "exec")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; gives the exit status: 0 done, 1 found wanting, 2 told wrongly or already running."""
+    told = list(sys.argv[1:] if arguments is None else arguments)
+    command = told.pop(0) if told and told[0] in COMMANDS else "run"
+    if command == "exec":
+        return int(import_module("tachograph_agent.sidecar.exec").main(told))
+    config = _config(command, told)
+    if isinstance(config, int):
+        return config
+    if command == "check":
+        from tachograph_agent.sidecar import check
+
+        return check.main(config)
+    from tachograph_agent.sidecar import agent
+
+    return agent.run(config)
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    """The parser of ``run`` and ``check``."""
+    from tachograph_agent.sidecar.config import add_options
+
+    made = argparse.ArgumentParser(
+        prog="tachograph-agent" if command == "run" else f"tachograph-agent {command}",
+        description="Ship what the training processes of this node record to a collector."
+        if command == "run"
+        else "Say what the agent can see and reach on this node, with advice.",
+        epilog="Other commands: tachograph-agent check, and tachograph-agent exec -- COMMAND; each has its --help."
+        if command == "run"
+        else None,
+        allow_abbrev=False,
+    )
+    add_options(made)
+    return made
+
+
+def _config(command: str, told: list[str]) -> Config | int:
+    from tachograph_agent.sidecar.config import ConfigError, parse
+
+    try:
+        config = parse(told, parser(command))
+    except ConfigError as error:
+        sys.stderr.write(f"tachograph-agent: {error}\n")
+        return 2
+    if command == "run" and not config.collector:
+        sys.stderr.write("tachograph-agent: no collector is named: give --collector URL, or set TACHOGRAPH_COLLECTOR\n")
+        return 2
+    return config
+
+
+if __name__ == "__main__":
+    sys.exit(main())
