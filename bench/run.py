@@ -17,6 +17,7 @@ import figure_event_log
 import figure_judge
 import figure_megatron
 import figure_one_more_step
+import figure_simulators
 import figure_startup
 import measure
 import report
@@ -28,6 +29,7 @@ FIGURES = {
     "one-more-step": figure_one_more_step.measure,
     "megatron": figure_megatron.measure,
     "judge": figure_judge.measure,
+    "simulators": figure_simulators.measure,
     "startup": figure_startup.measure,
 }
 

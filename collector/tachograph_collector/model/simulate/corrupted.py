@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tachograph_collector.model.check import Floats
-from tachograph_collector.model.simulate.design import Corruption, Design, Retention
+from tachograph_collector.model.simulate.design import Corruption, Retention
 from tachograph_collector.model.simulate.draws import Draws
 from tachograph_collector.model.simulate.history import History, Places
 from tachograph_collector.model.simulate.outcome import Ints
-from tachograph_collector.model.simulate.restarts import Bools, Parts, restarts
-from tachograph_collector.model.simulate.schedule import Schedule, whole_us
+from tachograph_collector.model.simulate.restarts import Bools, Rules, restarts
+from tachograph_collector.model.simulate.schedule import whole_us
 
 NEVER = np.inf
 EVERY_SAVE = Retention(last=1 << 53)
@@ -53,12 +53,12 @@ class Corrupted:
 
 
 def corrupted(
-    design: Design, draws: Draws, corruption: Corruption, duration_us: int, num_runs: int, *, remember: bool = False
+    rules: Rules, draws: Draws, corruption: Corruption, duration_us: int, num_runs: int, *, remember: bool = False
 ) -> Corrupted:
     """The next ``num_runs`` runs that ``draws`` has numbers for; with ``remember`` every stop of theirs too."""
-    schedule, parts = Schedule.of(design), Parts.of(design)
+    design, schedule, parts = rules
     crashes_us = draws.failure_times(num_runs)
-    after = restarts(design, parts, draws, crashes_us)
+    after = restarts(rules, draws, crashes_us)
     after_crash_us = np.broadcast_to(after.total_us(parts), crashes_us.shape)
     by_peer = np.broadcast_to(np.asarray(after.is_by_peer), crashes_us.shape)
     strikes_us = draws.corruption_times(num_runs, corruption.mean_gap_s)

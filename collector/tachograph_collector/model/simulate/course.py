@@ -11,8 +11,7 @@ from tachograph_collector.model.simulate.corrupted import corrupted
 from tachograph_collector.model.simulate.crashes import crashed
 from tachograph_collector.model.simulate.design import Corruption, Design, Failures
 from tachograph_collector.model.simulate.draws import Draws
-from tachograph_collector.model.simulate.restarts import Parts
-from tachograph_collector.model.simulate.schedule import Schedule
+from tachograph_collector.model.simulate.restarts import Parts, Rules
 from tachograph_collector.model.simulate.stretches import landed_saves, training_us
 
 End = Literal["failure", "corruption", "rejoin", "over"]
@@ -55,8 +54,9 @@ def course(design: Design, failures: Failures, duration_us: int, seed: int, inde
     """The stretches of run ``index`` among those that ``simulate`` would simulate with these arguments."""
     if failures.corruption is not None:
         return _corrupted(design, failures, failures.corruption, duration_us, seed, index)
-    schedule, parts = Schedule.of(design), Parts.of(design)
-    stretches, after, _ = crashed(design, Draws(failures, duration_us, seed, index), duration_us, 1)
+    rules = Rules.of(design)
+    schedule, parts = rules.schedule, rules.parts
+    stretches, after, _ = crashed(rules, Draws(failures, duration_us, seed, index), duration_us, 1)
     trained_us = training_us(stretches, schedule)
     saves = schedule.saves(trained_us)
     landed = landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=design.peer_holds_newest)
@@ -102,8 +102,9 @@ def _corrupted(
     design: Design, failures: Failures, corruption: Corruption, duration_us: int, seed: int, index: int
 ) -> list[Leg]:
     draws = Draws(failures, duration_us, seed, index)
-    booked = corrupted(design, draws, corruption, duration_us, 1, remember=True)
-    parts = Parts.of(design)
+    rules = Rules.of(design)
+    booked = corrupted(rules, draws, corruption, duration_us, 1, remember=True)
+    parts = rules.parts
     legs: list[Leg] = []
     resume, reload_us = 0, parts.reload_us
     for stop in booked.stops:

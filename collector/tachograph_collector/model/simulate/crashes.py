@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tachograph_collector.model.check import Floats
-from tachograph_collector.model.simulate.design import Design, Elastic
+from tachograph_collector.model.simulate.design import Elastic
 from tachograph_collector.model.simulate.draws import Draws
 from tachograph_collector.model.simulate.outcome import Ints
-from tachograph_collector.model.simulate.restarts import Parts, Restarts, restarts
-from tachograph_collector.model.simulate.schedule import Schedule
+from tachograph_collector.model.simulate.restarts import Restarts, Rules, restarts
 from tachograph_collector.model.simulate.stretches import Stretches
 
 
@@ -24,29 +23,28 @@ class Crashed(NamedTuple):
     num_failures: Ints
 
 
-def crashed(design: Design, draws: Draws, duration_us: int, num_runs: int) -> Crashed:
+def crashed(rules: Rules, draws: Draws, duration_us: int, num_runs: int) -> Crashed:
     """The next ``num_runs`` runs that ``draws`` has numbers for."""
     times_us = draws.failure_times(num_runs)
-    parts = Parts.of(design)
-    after = restarts(design, parts, draws, times_us)
-    num_failures = np.count_nonzero(times_us < duration_us, axis=1)
+    after = restarts(rules, draws, times_us)
+    # Times rise, and the last is past the end: the first that isn't below it is found far sooner than all are counted.
+    num_failures = (times_us < duration_us).argmin(axis=1)
     ends_us = np.minimum(times_us, duration_us, out=times_us)
-    if design.elastic is not None:
-        return Crashed(_elastic(design, design.elastic, parts, after, ends_us, num_failures), after, num_failures)
-    length_us = ends_us.copy()
-    length_us[:, 1:] -= ends_us[:, :-1]
-    total_us = after.total_us(parts)
+    if rules.design.elastic is not None:
+        return Crashed(_elastic(rules, rules.design.elastic, after, ends_us, num_failures), after, num_failures)
+    length_us = np.empty_like(ends_us)
+    length_us[:, 0] = ends_us[:, 0]
+    np.subtract(ends_us[:, 1:], ends_us[:, :-1], out=length_us[:, 1:])
+    total_us = after.total_us(rules.parts)
     restart_us = np.empty((*total_us.shape[:-1], ends_us.shape[1]))
     restart_us[..., 0] = 0
     restart_us[..., 1:] = total_us[..., :-1] if total_us.ndim else total_us
     return Crashed(Stretches(length_us, restart_us, num_failures, after.is_by_peer), after, num_failures)
 
 
-def _elastic(
-    design: Design, elastic: Elastic, parts: Parts, after: Restarts, ends_us: Floats, num_failures: Ints
-) -> Stretches:
+def _elastic(rules: Rules, elastic: Elastic, after: Restarts, ends_us: Floats, num_failures: Ints) -> Stretches:
     """Each gap between failures as two stretches: until the replicas rejoin (if they do), and from there on."""
-    schedule = Schedule.of(design)
+    schedule, parts = rules.schedule, rules.parts
     runs, gaps = ends_us.shape
     most = elastic.replicas - elastic.min_replicas
     length_us, restart_us, later_us, absent = (np.zeros((runs, 2 * gaps)) for _ in range(4))

@@ -91,15 +91,14 @@ class Draws:
         return gaps
 
     def _filled(self, gaps: _Gaps, num_runs: int, columns: int, purpose: Purpose) -> Floats:
-        """Sums of gaps of at least 1 us, with as many blocks as it takes until every row is past the run's end."""
+        """Running sums of gaps, with as many blocks as it takes until every row is past the run's end."""
         first_run = self._taken[purpose]
         self._taken[purpose] += num_runs
-        times_us = _whole(gaps(first_run, 0, (num_runs, columns)))
-        times_us.cumsum(axis=1, out=times_us)
+        times_us = _summed(gaps(first_run, 0, (num_runs, columns)), self._duration_us)
         block = 0
         while times_us[:, -1].min() < self._duration_us:
             block += 1
-            more_us = _whole(gaps(first_run, block, (num_runs, _further(columns)))).cumsum(axis=1)
+            more_us = _summed(gaps(first_run, block, (num_runs, _further(columns))), self._duration_us)
             times_us = np.concatenate([times_us, times_us[:, -1:] + more_us], axis=1)
         return times_us
 
@@ -140,7 +139,13 @@ def _further(columns: int) -> int:
     return columns // 4 + 8
 
 
-def _whole(gaps_us: Floats) -> Floats:
-    """Rounded to whole microseconds, at least 1."""
-    np.rint(gaps_us, out=gaps_us)
-    return np.maximum(gaps_us, 1, out=gaps_us)
+def _summed(gaps_us: Floats, duration_us: int) -> Floats:
+    """Running sums of gaps that are rounded up to whole microseconds."""
+    if gaps_us.max() > duration_us:
+        # They end a run anyway, and are cut so that no sum overflows.
+        np.minimum(gaps_us, duration_us + 1, out=gaps_us)
+    np.ceil(gaps_us, out=gaps_us)
+    # Integers are summed several times as fast as floats here.
+    whole_us = gaps_us.astype(np.int64)
+    gaps_us[...] = whole_us.cumsum(axis=1, out=whole_us)
+    return gaps_us

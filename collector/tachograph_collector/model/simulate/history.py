@@ -65,7 +65,7 @@ class History:
         while len(looking):
             row, level = which[looking], at[looking]
             begin_us, num = self._training_us[row, level], self._saves[row, level]
-            clean = np.minimum(schedule.saves(corrupt_us[looking] - begin_us), num)
+            clean = np.minimum(schedule.saves(np.maximum(corrupt_us[looking] - begin_us, 0)), num)
             behind = newer[looking] + num - clean
             is_present = (clean > 0) & (behind < self._present[row])
             save = clean

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tachograph_collector.model.check import Floats
 from tachograph_collector.model.simulate.design import Design
 from tachograph_collector.model.simulate.draws import Draws, Purpose
-from tachograph_collector.model.simulate.schedule import whole_us
+from tachograph_collector.model.simulate.schedule import Schedule, whole_us
 
 Bools = NDArray[np.bool_]
 
@@ -43,6 +43,19 @@ class Parts(NamedTuple):
         )
 
 
+class Rules(NamedTuple):
+    """A design with what follows from it, worked out once for all runs."""
+
+    design: Design
+    schedule: Schedule
+    parts: Parts
+
+    @classmethod
+    def of(cls, design: Design) -> Rules:
+        """The rules of a design."""
+        return cls(design, Schedule.of(design), Parts.of(design))
+
+
 class Restarts(NamedTuple):
     """What follows each failure; arrays of the shape of the failures' times, or one value for all of them."""
 
@@ -64,12 +77,13 @@ class Restarts(NamedTuple):
         return parts.detect_us + self.replace_us(parts) + self.reload_us(parts) + parts.warmup_us
 
 
-def restarts(design: Design, parts: Parts, draws: Draws, times_us: Floats) -> Restarts:
+def restarts(rules: Rules, draws: Draws, times_us: Floats) -> Restarts:
     """What follows each of the failures at ``times_us``, of shape (runs, failures), that ``draws`` has just given."""
+    design = rules.design
     is_swapped: Bools | bool = False
     if design.spares is not None and design.spares.count:
         repair_us = whole_us("spares.repair_s", design.spares.repair_s)
-        is_swapped = _swapped(times_us + parts.detect_us, design.spares.count, repair_us) if repair_us else True
+        is_swapped = _swapped(times_us + rules.parts.detect_us, design.spares.count, repair_us) if repair_us else True
     is_by_peer: Bools | bool = design.peer_share == 1
     if 0 < design.peer_share < 1:
         is_by_peer = draws.chances(Purpose.PEER, times_us) < design.peer_share

@@ -77,15 +77,14 @@ class Schedule:
         return self.round_us - self.first_us
 
     def saves(self, time_us: Floats) -> Floats:
-        """How many saves' blocking parts have ended by ``time_us``; 0 for times before 0."""
-        done = time_us + self.ahead_us
-        np.maximum(done, 0, out=done)
-        done /= self.round_us
+        """How many saves' blocking parts have ended by ``time_us``, of 0 or more."""
+        done = (time_us + self.ahead_us) / self.round_us if self.ahead_us else time_us / self.round_us
         return np.floor(done, out=done)
 
     def landed(self, time_us: Floats) -> Floats:
-        """How many saves have landed by ``time_us``."""
-        return self.saves(time_us - self.persist_us) if self.persist_us else self.saves(time_us)
+        """How many saves have landed by ``time_us``, of any sign."""
+        written_us = time_us - self.persist_us
+        return self.saves(np.maximum(written_us, 0, out=written_us))
 
     def end_us(self, save: Floats) -> Floats:
         """When the blocking part of save number ``save``, from 1, ends."""
@@ -97,10 +96,14 @@ class Schedule:
 
     def steps_at(self, save: Floats) -> Floats:
         """How many steps save number ``save`` holds, none for 0."""
-        steps = save * self.steps
+        return self.work_us(save) / self.one_us
+
+    def work_us(self, save: Floats) -> Floats:
+        """How long the steps took that save number ``save`` holds."""
+        work_us = save * (self.steps * self.one_us)
         if self.first_steps != self.steps:
-            steps -= (self.steps - self.first_steps) * (save > 0)
-        return steps
+            work_us -= (self.steps - self.first_steps) * self.one_us * (save > 0)
+        return work_us
 
     def standstill_us(self, time_us: Floats, saves: Floats) -> Floats:
         """Time spent standing still to save until ``time_us``, with ``saves`` saves ended by then."""

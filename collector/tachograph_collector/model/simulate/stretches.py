@@ -51,10 +51,8 @@ def sums(stretches: Stretches, schedule: Schedule, *, peer_holds_newest: bool) -
     trained_us = training_us(stretches, schedule)
     saves = schedule.saves(trained_us)
     standstill_us = schedule.standstill_us(trained_us, saves)
-    banked_us = schedule.steps_at(
-        landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=peer_holds_newest)
-    )
-    banked_us *= schedule.one_us
+    landed = landed_saves(stretches, schedule, trained_us, saves, peer_holds_newest=peer_holds_newest)
+    banked_us = schedule.work_us(landed)
     rows, last = np.arange(len(trained_us)), stretches.last
     # What no failure ends is kept, but for the step in flight. After a planned stop nothing had failed either.
     ends = [last] if stretches.missing is None else [last, last - 1]
@@ -64,11 +62,16 @@ def sums(stretches: Stretches, schedule: Schedule, *, peer_holds_newest: bool) -
         flying_us = np.fmod(worked_us, schedule.one_us)
         banked_us[rows, place] = worked_us - flying_us
         in_flight_us += flying_us
-    kept_us = banked_us.sum(axis=1)
-    checkpoint_us = standstill_us.sum(axis=1)
-    lost_us = trained_us.sum(axis=1) - checkpoint_us - kept_us - in_flight_us
-    missed_us = (banked_us * stretches.missing).sum(axis=1) if stretches.missing is not None else np.zeros(1)
+    kept_us, checkpoint_us = _row_sums(banked_us), _row_sums(standstill_us)
+    lost_us = _row_sums(trained_us) - checkpoint_us - kept_us - in_flight_us
+    missed_us = _row_sums(banked_us * stretches.missing) if stretches.missing is not None else np.zeros(1)
     return Sums(kept_us, checkpoint_us, lost_us, missed_us)
+
+
+def _row_sums(array: Floats) -> Floats:
+    """Sums over each row; ``einsum`` takes less time for rows this short than ``sum``, and whole numbers are exact."""
+    sums_us: Floats = np.einsum("ij->i", array)
+    return sums_us
 
 
 def training_us(stretches: Stretches, schedule: Schedule) -> Floats:

@@ -30,6 +30,7 @@ from tachograph_collector.model.check import ModelError
 from tachograph_collector.model.simulate.course import Leg, course
 from tachograph_collector.model.simulate.design import Design, Failures
 from tachograph_collector.model.simulate.draws import Draws
+from tachograph_collector.model.simulate.restarts import Rules
 from tachograph_collector.model.simulate.run import checked, simulated
 from tachograph_collector.model.simulate.schedule import Schedule
 
@@ -68,7 +69,7 @@ def simulate_log(
     for name, value, least in (("index", index, 0), ("record_steps", record_steps, 1)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ModelError(f"{name} is {value!r}; expected a whole number of at least {least}")
-    outcome = simulated(design, failures, Draws(failures, duration_us, seed, index), duration_us, 1)
+    outcome = simulated(Rules.of(design), failures, Draws(failures, duration_us, seed, index), duration_us, 1)
     own = Accounts(
         int(outcome.kept_us[0]),
         int(outcome.checkpoint_us[0]),
