@@ -10,7 +10,8 @@ from event_runs import DAY, RUN, START, Design, booked, events
 from msgspec.structs import replace
 from tachograph_agent.events import CheckpointSaved, CheckpointStart, Rollback, RunStart, Step
 from tachograph_collector.ledger import Ledger
-from tachograph_collector.model.judge import Judgement, Stakes, judge
+from tachograph_collector.model.facts import Stakes
+from tachograph_collector.model.judge import Judgement, judge
 from tachograph_collector.model.theory import goodput
 from tachograph_collector.model.waste import waste_by_cause
 
