@@ -64,6 +64,7 @@ class Save:
     saved_at: int | None = None
     landed_at: int | None = None
     failed: bool = False
+    tier: str | None = None
 
 
 @dataclass

@@ -49,11 +49,13 @@ def _told_by_one_rank(attempt: Attempt, part: int, step: int, events: list[AnyEv
         if isinstance(event, CheckpointStart):
             if opened is None:  # a start told twice is one start
                 opened = Save(attempt, part, step, t, None, event.mode, "open")
+                opened.tier = event.tier
                 saves.append(opened)
         elif isinstance(event, CheckpointSaved):
             if opened is None:
                 opened = Save(attempt, part, step, begun_us(event), None, event.mode, "open")
                 saves.append(opened)
+            opened.tier = opened.tier or event.tier
             opened.begin = min(opened.begin, begun_us(event))
             opened.end, opened.ended_by, opened.saved_at = t, "saved", t
             if event.mode == "async":
@@ -107,7 +109,8 @@ def land(attempts: list[Attempt], events: list[AnyEvent]) -> None:
         name, t = attempt_name(event), at_us(event)
         same = [s for s in saves if s.attempt.name == name and s.step == event.step]
         same.sort(key=lambda s: s.begin)
-        chosen = ([s for s in same if s.begin <= t] or same[:1])[-1:]
+        # at one time ends come before starts: what begins then is not meant, unless it ends then too
+        chosen = ([s for s in same if s.begin < t or s.begin == t == s.end] or same[:1])[-1:]
         if not chosen and isinstance(event, CheckpointPersisted):
             owner = [a for a in attempts if a.name == name and a.begin <= t][-1:]
             if owner:
@@ -122,7 +125,7 @@ def land(attempts: list[Attempt], events: list[AnyEvent]) -> None:
             elif event.tier in LANDING_TIERS:
                 save.landed_at = t if save.landed_at is None else min(save.landed_at, t)
     for save in saves:
-        if save.mode == "sync" and save.saved_at is not None:
+        if save.mode == "sync" and save.saved_at is not None and (save.tier or "storage") in LANDING_TIERS:
             save.landed_at = save.saved_at if save.landed_at is None else min(save.landed_at, save.saved_at)
         if save.failed:
             save.landed_at = None

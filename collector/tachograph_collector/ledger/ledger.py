@@ -73,7 +73,7 @@ class Ledger:
         return {name: ledger.spans(now_us) for name, ledger in self._runs.items()}
 
     def _find(self, run: str, now_us: int | None) -> tuple[RunLedger, GenerationBooks]:
-        base = run.rpartition("#")[0] or run
+        base = run.rpartition("#")[0] if "#" in run else run
         for name in (run, base):
             ledger = self._runs.get(name)
             if ledger is None:

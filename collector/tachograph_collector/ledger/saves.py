@@ -177,8 +177,11 @@ def _mode(text: str) -> Literal["sync", "async"]:
 
 
 def _latest(saves: list[Save], t_us: int) -> Save | None:
-    """The save that a report at ``t_us`` speaks of: the last that had begun, else the first."""
-    begun = [save for save in saves if save.begin_us <= t_us]
+    """The save that a report at ``t_us`` speaks of: the last that had begun, else the first.
+
+    At one time ends come before starts: what begins then is not meant, unless it ends then too.
+    """
+    begun = [save for save in saves if save.begin_us < t_us or save.begin_us == t_us == save.end_us]
     return begun[-1] if begun else (saves[0] if saves else None)
 
 
