@@ -126,3 +126,34 @@ def test_record_of_few_steps_among_consecutive_numbers_counts_its_own_pace(batch
     log.failure(42.5).end(60, "failed")  # the last record's step began at 48, 5.5 s after the failure
     answer = ledger_answers(log.events, batch=batch)["r"]
     assert answer.attempt_times == [(0, 60)]
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+@pytest.mark.parametrize(("failure", "survived"), [(53.999, True), (54.001, False)])
+def test_steps_slower_than_5_s_must_begin_a_whole_step_after_a_failure(
+    batch: int | None, failure: float, survived: bool
+) -> None:
+    # ten steps of 5.5 s to 65: the last began at 59.5, 5.5 s after 54
+    log = Log(dur=5.5).start(0).up(0, resume=0).steps(10, 1, 10).failure(failure).end(80, "failed")
+    answer = ledger_answers(log.events, batch=batch)["r"]
+    assert answer.attempt_times == [(0, 80 if survived else 65)]
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+@pytest.mark.parametrize(("failure", "survived"), [(20.0, True), (21.0, False), (35.0, False)])
+def test_record_without_dur_took_no_longer_than_since_the_one_before(
+    batch: int | None, failure: float, survived: bool
+) -> None:
+    # step 6 ended at 40, 20 s after step 5: it may have begun at 20; step 7 ended at 60
+    log = stepping().step(40, 6, dur=None).step(60, 7, dur=None).failure(failure).end(70, "failed")
+    answer = ledger_answers(log.events, batch=batch)["r"]
+    assert answer.attempt_times == [(0, 70 if survived else 60)]
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_run_that_never_tells_a_dur_survives_a_failure_that_it_goes_on_after(batch: int | None) -> None:
+    log = Log().start(0).up(0, resume=0)
+    for step in range(1, 21):
+        log.step(10 + 2 * step, step, dur=None)
+    log.failure(30).end(60)
+    assert ledger_answers(log.events, batch=batch)["r"].failures == 0

@@ -154,6 +154,37 @@ def test_minute_that_no_longer_belongs_to_the_run_is_restated_to_nothing() -> No
     assert [m.start_us // SECOND - T0_US // SECOND for m in ledger.details("r").minutes] == [0, 60, 120]
 
 
+def test_minute_that_was_whole_is_restated_also_after_the_run_turned_out_to_be_shorter() -> None:
+    ledger = Ledger()
+    ledger.add(Log().start(0).up(0, resume=0).steps(0, 1, 60).add("heartbeat", 300, node="n").events)
+    ledger.books("r")
+    ledger.add(Log().end(130, "cancelled").events)
+    assert [item.start_us // SECOND - T0_US // SECOND for item in ledger.restated()] == [0, 60, 120, 180, 240]
+    ledger.add(Log(attempt=1).start(150).up(150, resume=60).steps(160, 61, 62).events)
+    restated = {item.start_us // SECOND - T0_US // SECOND: item for item in ledger.restated()}
+    assert restated[120].was.revision == 2
+    assert restated[120].now is not None
+    assert restated[120].now.revision == 3
+
+
+def test_time_that_is_told_late_to_be_the_runs_is_not_restated() -> None:
+    # it had not been booked before
+    ledger = Ledger()
+    ledger.add(Log().up(120, resume=0).steps(120, 1, 60).events)
+    ledger.books("r")
+    ledger.add(Log().start(0).events)
+    assert ledger.books("r").start_us == T0_US
+    assert ledger.restated() == []
+
+
+def test_restated_minute_is_marked_where_it_is_incomplete() -> None:
+    ledger = kept_run()
+    ledger.add(Log().add("gap", 310, node="n").rollback(600, 135).events)
+    restated = ledger.restated()
+    assert [item.now and item.now.incomplete for item in restated] == [False, True, False, False, False, False]
+    assert [item.was.incomplete for item in restated] == [False, True, False, False, False, False]
+
+
 def test_minutes_of_a_run_that_turns_out_to_be_none_are_restated_to_nothing() -> None:
     # a start from step 0 after completed is a further run; then it is told that the run went on until 70
     ledger = Ledger()

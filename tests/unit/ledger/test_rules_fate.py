@@ -362,3 +362,8 @@ def test_accounts_sum_to_wall_when_clocks_disagree(read: Read) -> None:
     log = saved().failure(34).as_attempt(1).up(30, resume=10).steps(31, 11, 20).save(20, 45, 52).end(60)
     answer = read(log)
     assert sum(answer.four) == 60
+
+
+def test_of_a_record_of_several_steps_one_was_in_flight_after_it(read: Read) -> None:
+    log = begun().step(30, 10, dur=20, count=10).failure(60).as_attempt(1).up(80, resume=10).steps(90, 11, 12)
+    assert read(log.end(94)).s("lost/in_flight") == [2]

@@ -141,3 +141,13 @@ def test_of_allocations_that_are_one_the_first_in_canonical_order_counts(
     for gpus in order:
         log.add("allocation.start", 0, gpus=gpus)
     assert gpu(read(log.steps(0, 1, 5).end(10)), "held") == [160]  # as text, 16 comes before 8
+
+
+def test_allocation_that_is_told_late_to_have_ended_within_a_stretch_changes_the_rest_of_it() -> None:
+    ledger = Ledger()
+    ledger.add(up().add("allocation.start", 0, gpus=8).steps(0, 1, 10).end(20).events)
+    ledger.books("r")
+    ledger.add(Log().add("allocation.end", 15, gpus=8).events)
+    books = ledger.books("r")
+    assert books.gpu is not None
+    assert (books.gpu.held, books.gpu.kept, books.gpu.idle) == (120_000_000, 60_000_000, 60_000_000)

@@ -62,6 +62,18 @@ def test_tie_goes_to_checkpoint_before_kept(read: Read) -> None:
     assert labels_of(read, ("restart", 10), ("kept", 20), ("checkpoint", 20), ("lost", 10)) == "checkpoint"
 
 
+def test_tie_goes_to_lost_before_checkpoint(read: Read) -> None:
+    assert labels_of(read, ("restart", 10), ("kept", 10), ("checkpoint", 20), ("lost", 20)) == "lost"
+
+
+def test_tie_goes_to_lost_before_kept(read: Read) -> None:
+    assert labels_of(read, ("restart", 10), ("kept", 20), ("checkpoint", 10), ("lost", 20)) == "lost"
+
+
+def test_tie_goes_to_restart_before_kept(read: Read) -> None:
+    assert labels_of(read, ("restart", 20), ("kept", 20), ("checkpoint", 10), ("lost", 10)) == "restart"
+
+
 def test_totals_are_sums_of_seconds_not_of_labels(read: Read) -> None:
     answer = read(begun().steps(10, 1, 10).save(10, 30, 60).end(60))
     assert answer.four == (20, 30, 0, 10)

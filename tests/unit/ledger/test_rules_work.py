@@ -378,3 +378,15 @@ def test_what_an_abandoned_branch_saved_covers_nothing_however_late_it_lands(rea
     answer = read(log, now=64)
     assert answer.s("at_risk") == [14]  # 50..64: steps 6..12
     assert read(log.end(64, "cancelled")).s("kept", "lost") == [10, 10 + 14]
+
+
+def test_stall_of_a_record_of_several_steps_is_judged_by_the_pace_of_one(read: Read) -> None:
+    # ten steps of 2 s in one record, 51 s after the last: 31 s too long, which is more than five steps and half of 20 s
+    log = begun().steps(10, 1, 5).step(71, 15, dur=20, count=10).end(71)
+    assert read(log).s("restart/stall", "kept") == [31, 30]
+
+
+def test_stall_after_two_saves_at_once_counts_from_the_later_ones_end(read: Read) -> None:
+    # saves of 5 and 6 until 35; step 7 ends at 67.5: 30.5 s too long
+    log = begun().steps(10, 1, 5).save(5, 20, 30).save(6, 25, 35).step(67.5, 7).end(67.5)
+    assert read(log).s("restart/stall") == [30.5]
