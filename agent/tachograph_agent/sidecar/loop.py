@@ -113,6 +113,10 @@ class Loop:
             self._clear()
             self.status = self._look_at_self()
             self._next_status_s = now_s + STATUS_S
+        if self._is_on_its_way:
+            return POLL_S
+        if self._queue or self._is_due(now_s, drain=drain):
+            return min(max(self._next_try_s - now_s, 0.0), POLL_S)
         return POLL_S
 
     @property

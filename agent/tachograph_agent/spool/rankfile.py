@@ -50,11 +50,12 @@ class RankFile:
         except OSError:
             self.num_dropped += 1
             return False
-        self._size += written
-        self._torn = written < len(line)
-        if self._torn:
+        if written != len(line):
+            self._torn = True
             self.num_dropped += 1
             return False
+        self._torn = False
+        self._size += written
         if self._size >= self._segment_bytes:
             self._next_segment()
         return True
