@@ -112,6 +112,8 @@ class Watch:
         self.loss: Any = None
         self.grad_norm: Any = None
         self.tokens: float | None = None
+        self.tells_busy = True
+        """False if this rank's waiting can't be measured: no ``busy_s`` is told then."""
         self._waits = waits
         self._begin_ns: int | None = None
         self._forward_ns: int | None = None
@@ -142,14 +144,18 @@ class Watch:
         self.recorder.step_done(
             self.step,
             dur_s=dur_s,
-            busy_s=None if dur_s is None else max(0.0, dur_s - wait_s),
+            busy_s=None if dur_s is None or not self.tells_busy else max(0.0, dur_s - wait_s),
             loss=self.loss,
             grad_norm=self.grad_norm,
             tokens=self.tokens,
-            sections=None if self._data_s is None else {"data": self._data_s, "wait": wait_s},
+            sections=self._sections(wait_s),
         )
         self.loss = self.grad_norm = self.tokens = None
         self._begin_ns = self._data_s = None
+
+    def _sections(self, wait_s: float) -> dict[str, float] | None:
+        sections = {} if self._data_s is None else {"data": self._data_s}
+        return {**sections, "wait": wait_s} if self.tells_busy else sections or None
 
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
@@ -193,7 +199,7 @@ class _Hooked(NamedTuple):
     waits: CpuWaits
 
 
-def _reduce(hooked: _Hooked, bucket: Any) -> Any:
+def _reduce(hooked, bucket):  # type: ignore[no-untyped-def] # DDP refuses a hook whose annotations aren't its own types
     """DDP's communication hook: reduces as the inner one does, and notes when it began to wait and when it was done."""
     future = hooked.hook(hooked.state, bucket)
     is_last = bool(bucket.is_last())
@@ -238,6 +244,7 @@ def watch(
     try:
         model.register_comm_hook(_Hooked(state, inner, waits), _reduce)
     except (RuntimeError, ValueError, TypeError) as error:
+        watching.tells_busy = False
         log.warning("tachograph can't tell busy from waiting time: DDP refused its hook (%s)", error)
     model.register_forward_pre_hook(watching._guarded(watching._before_forward))  # noqa: SLF001 - the same module
     if any(True for _ in model.module.buffers()):

@@ -1,0 +1,131 @@
+"""The ledger of real training that is killed, frozen and slowed agrees with the test's own account of it.
+
+`make test-torch` runs these with short disturbances, `make proof` with ones as long as in earnest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from statistics import median
+
+import pytest
+from cluster import Cluster
+from own_account import own_account
+
+TOLERANCE_S = 0.5
+IN_EARNEST = os.environ.get("TACHOGRAPH_PROOF") == "long"
+FREEZE_S = 45.0 if IN_EARNEST else 4.0
+AWAY_S = 120.0 if IN_EARNEST else 3.0
+STEP_S = 0.11
+
+
+def agree(cluster: Cluster) -> None:
+    """Each account within half a second, all that was said shipped once."""
+    own = own_account(cluster.processes(), cluster.kills_s)
+    books = cluster.books()
+    ledgers = {account: us / 1e6 for account, us in books.accounts_us.items()}
+    print({account: (round(own[account], 3), round(ledgers[account], 3)) for account in own})
+    assert books.status == "completed"
+    for account, seconds in own.items():
+        assert ledgers[account] == pytest.approx(seconds, abs=TOLERANCE_S), (account, own, ledgers)
+    assert cluster.missing_or_double() == []
+
+
+@pytest.mark.parametrize("save_mode", ["sync", "async"])
+def test_an_undisturbed_run_is_kept_but_for_its_saves(cluster: Cluster, save_mode: str) -> None:
+    cluster.train(save_mode=save_mode)
+    cluster.finish()
+    agree(cluster)
+    books = cluster.books()
+    assert (books.num_failures, books.num_attempts, books.steps) == (0, 1, 40)
+    assert books.accounts_us["lost"] == 0
+
+
+def test_a_rank_killed_in_training_loses_the_work_since_the_last_save(cluster: Cluster) -> None:
+    cluster.train()
+    cluster.kill(cluster.wait_for_step(25, rank=3))
+    cluster.finish()
+    agree(cluster)
+    books = cluster.books()
+    assert (books.num_failures, books.num_attempts) == (1, 2)
+    assert books.accounts_us["lost"] >= 4 * STEP_S * 1e6
+
+
+def test_an_asynchronous_save_that_had_not_landed_saves_nothing(cluster: Cluster) -> None:
+    cluster.train(save_mode="async", write_s=2.0)
+    cluster.wait_for_save(20)
+    cluster.kill(cluster.wait_for_step(23))
+    cluster.finish()
+    agree(cluster)
+    assert cluster.books().accounts_us["lost"] >= 12 * STEP_S * 1e6
+
+
+def test_a_rank_killed_in_a_save_leaves_a_save_that_counts_for_nothing(cluster: Cluster) -> None:
+    cluster.train(write_s=1.5)
+    coordinator = cluster.wait_for_save(20)
+    time.sleep(0.7)
+    cluster.kill(coordinator)
+    cluster.finish()
+    agree(cluster)
+    books = cluster.books()
+    assert books.num_failures == 1
+    assert books.subs_us["checkpoint/aborted"] > 0
+
+
+def test_all_ranks_of_a_node_killed_are_one_failure(cluster: Cluster) -> None:
+    cluster.train()
+    cluster.wait_for_step(15, rank=2)
+    cluster.kill(*(process for rank in (2, 3) if (process := cluster.latest(rank))))
+    cluster.finish()
+    agree(cluster)
+    assert cluster.books().num_failures == 1
+
+
+def test_a_frozen_rank_holds_all_and_is_named_by_its_busy_time(cluster: Cluster) -> None:
+    cluster.train()
+    frozen = cluster.wait_for_step(15, rank=2)
+    os.kill(frozen.pid, signal.SIGSTOP)
+    time.sleep(FREEZE_S)
+    os.kill(frozen.pid, signal.SIGCONT)
+    cluster.finish()
+    agree(cluster)
+    assert cluster.books().num_failures == 0
+
+
+def test_busy_time_names_the_slow_rank_where_step_times_do_not(cluster: Cluster) -> None:
+    cluster.train(slow_rank=2)
+    cluster.finish()
+    agree(cluster)
+    busy_s = {rank: median(event["busy_s"] for event in steps_of(cluster, rank)) for rank in range(4)}
+    print("busy", busy_s, "wall", {p.rank: round(median(p.step_seconds), 4) for p in cluster.processes()})
+    others_s = [seconds for rank, seconds in busy_s.items() if rank != 2]
+    assert busy_s[2] > 1.1 * max(others_s)
+    wall_s = [median(process.step_seconds) for process in cluster.processes()]
+    assert max(wall_s) < 1.03 * min(wall_s)
+
+
+def steps_of(cluster: Cluster, rank: int) -> list[dict]:
+    return [event for event in cluster.events() if event["kind"] == "step" and event["rank"] == rank]
+
+
+def test_an_agent_killed_and_started_again_loses_and_repeats_nothing(cluster: Cluster) -> None:
+    cluster.train()
+    cluster.wait_for_step(12)
+    cluster.kill_agent("node-a")
+    cluster.wait_for_step(22)
+    cluster.start_agent("node-a")
+    cluster.finish()
+    agree(cluster)
+    assert cluster.books().num_failures == 0
+
+
+def test_a_collector_that_is_away_for_a_while_misses_nothing(cluster: Cluster) -> None:
+    cluster.train(steps=round(40 + (AWAY_S / STEP_S if IN_EARNEST else 0)))
+    cluster.wait_for_step(8)
+    cluster.collector.go_away()
+    time.sleep(AWAY_S)
+    cluster.collector.come_back()
+    cluster.finish()
+    agree(cluster)
