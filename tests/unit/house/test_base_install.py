@@ -35,6 +35,7 @@ def test_the_recorded_run_is_replayed_without_any_extra(tmp_path: Path) -> None:
     done = tachograph("replay", RECORDED, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "atlas-7b-pretrain" in done.stdout
+    assert " ".join(done.stdout.split()).count("numpy and scipy; type: pip install 'tachograph[collector]'") == 1
 
 
 def test_the_recorded_run_is_booked_to_the_second_without_any_extra(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_the_recorded_run_is_booked_to_the_second_without_any_extra(tmp_path: Pa
     assert min(accounts) > 0
 
 
-@pytest.mark.parametrize("option", [["--html", "report.html"], ["--minutes", "minutes.parquet"]])
+@pytest.mark.parametrize("option", [["--html", "report.html"], ["--minutes", "minutes.parquet"], ["--judge"]])
 def test_a_flag_whose_extra_is_missing_names_the_line_to_type(option: list[str], tmp_path: Path) -> None:
     done = tachograph("replay", RECORDED, *option, cwd=tmp_path)
     assert done.returncode != 0
