@@ -256,6 +256,7 @@ class Fold:
     def _first_record(self, leg: Leg, row: StepRow, following: StepRow | None) -> None:
         """Rule 3: what a leg's first record covers and owns."""
         t, step, dur, count = row
+        self._end_open_save(leg, t - (dur // count if dur > 0 else 0))
         if not leg.fixed:
             leg.begin_us = max(0, min(leg.begin_us, t - max(dur, 0)))
         one, warmup = dur, 0

@@ -151,3 +151,15 @@ def test_allocation_that_is_told_late_to_have_ended_within_a_stretch_changes_the
     books = ledger.books("r")
     assert books.gpu is not None
     assert (books.gpu.held, books.gpu.kept, books.gpu.idle) == (120_000_000, 60_000_000, 60_000_000)
+
+
+def test_node_of_unknown_size_that_was_given_back_counts_no_more(read: Read) -> None:
+    log = up().add("allocation.start", 0, gpus=8, node="a").add("allocation.start", 0, node="b").steps(0, 1, 5)
+    log.add("allocation.end", 10, node="b").steps(10, 6, 10).end(20)
+    assert gpu(read(log), "held", "idle") == [40 + 80, 40]
+
+
+def test_what_is_given_after_all_was_taken_counts_alone(read: Read) -> None:
+    log = up().add("allocation.start", 0, gpus=8, node="a").add("allocation.start", 0, node="b").steps(0, 1, 5)
+    log.add("allocation.end", 10).add("allocation.start", 12, gpus=6, node="c").steps(12, 6, 9).end(20)
+    assert gpu(read(log), "held") == [40 + 48]

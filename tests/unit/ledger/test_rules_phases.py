@@ -10,6 +10,7 @@ import itertools
 import pytest
 from ledger_oracle.answers import Read, answers_of, differences, ledger_answers
 from ledger_oracle.build import Log
+from ledger_oracle.feeding import little_memory
 from tachograph_collector.ledger import Ledger
 
 
@@ -182,3 +183,38 @@ def test_second_evaluation_is_open_where_the_first_is_over(read: Read) -> None:
 def test_open_evaluation_of_a_run_that_has_ended_is_none(read: Read) -> None:
     log = saved().own("phase.start", 36, name="eval").end(60)
     assert read(log).s("kept/eval", "restart/shutdown") == [0, 25]
+
+
+def test_later_sign_that_names_no_attempt_is_none_of_the_attempt_before(read: Read) -> None:
+    log = saved().phase("eval", 36, 45, attempt=None).as_attempt(1).up(60, resume=10).steps(70, 11, 12)
+    assert read(log.phase("eval", 74, 80, attempt=None).end(80)).attempt_times == [(0, 45), (60, 80)]
+
+
+def test_start_that_comes_first_and_is_later_than_the_phase_is_not_its_start() -> None:
+    ledger = Ledger()
+    ledger.add(begun().steps(60, 6, 7).end(64).events)
+    ledger.add(Log().own("phase.start", 41, name="eval").own("phase.start", 22, name="eval").events)
+    ledger.add(Log().own("phase", 40, name="eval").events)
+    assert ledger.books("r").subs_us["kept/eval"] == 18_000_000
+
+
+def test_late_start_changes_phases_of_its_own_name_only() -> None:
+    phases = Log().own("phase.start", 22, name="eval").own("phase", 30, name="eval")
+    phases.own("phase.start", 45, name="data_wait").own("phase", 50, name="data_wait")
+    ledger = Ledger()
+    ledger.add(begun().steps(50, 6, 7).end(54).events + phases.events)
+    ledger.books("r")
+    ledger.add(Log().own("phase.start", 26, name="eval").events)
+    books = ledger.books("r")
+    assert (books.subs_us["kept/eval"], books.subs_us["kept/data_wait"]) == (4_000_000, 5_000_000)
+
+
+def test_late_start_changes_a_phase_far_in_the_past() -> None:
+    log = begun().own("phase.start", 22, name="eval").own("phase", 40, name="eval").steps(40, 6, 60)
+    with little_memory(2, 2):
+        ledger = Ledger()
+        ledger.add(log.events)
+        ledger.books("r")
+        ledger.add(Log().own("phase.start", 30, name="eval").events)
+        books = ledger.books("r")
+    assert (books.subs_us["kept/eval"], books.subs_us["kept/train"]) == (10_000_000, 130_000_000)

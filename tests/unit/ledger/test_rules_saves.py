@@ -216,3 +216,9 @@ def test_states_of_saves() -> None:
         (8, 0, "abandoned"),
         (7, 1, "pending"),
     ]
+
+
+def test_save_that_was_never_closed_before_the_first_step_ends_where_that_began(read: Read) -> None:
+    # the start at 30 opens no incarnation: the lead has not stepped yet
+    log = Log().own("checkpoint.start", 10, step=5).up(30, resume=5).step(42, 6).end(42)
+    assert read(log).s("checkpoint", "kept") == [30, 2]
