@@ -157,6 +157,8 @@ class Loop:
             self.follower.poll()  # so that they go with what is read now
 
     def _read(self) -> None:
+        if self._held_bytes >= self._batch_bytes // 2:
+            return
         for part, data in self.follower.read(self._batch_bytes - self._held_bytes):
             self._held.append((part, data))
             self._held_bytes += len(data)

@@ -191,17 +191,21 @@ class Follower:
         first = names.index(self._last_read) + 1 if self._last_read in self.followed else 0
         for name in names[first:] + names[:first]:
             followed = self.followed[name]
-            while left > 0 and (part := self._next(followed)) is not None:
+            while left > 0 and (part := self._next(followed, left, is_first=left == max_bytes)) is not None:
                 left -= len(part[1])
                 self._last_read = name
                 yield part
 
-    def _next(self, followed: Followed) -> tuple[Range, bytes] | None:
+    def _next(self, followed: Followed, at_most: int, *, is_first: bool) -> tuple[Range, bytes] | None:
         begin = followed.read
         if begin >= followed.size:
             return None
         try:
-            data = os.pread(followed.descriptor, min(followed.size - begin, MAX_LINE_BYTES), begin)
+            data = os.pread(followed.descriptor, min(followed.size - begin, at_most, MAX_LINE_BYTES), begin)
+            if b"\n" not in data and len(data) < followed.size - begin:
+                if not is_first:
+                    return None  # a line longer than what is left: it comes first another time
+                data = os.pread(followed.descriptor, min(followed.size - begin, MAX_LINE_BYTES), begin)
         except OSError as error:
             self.problems.setdefault(followed.name, f"{followed.segment.path} can't be read: {error.strerror}")
             return None
