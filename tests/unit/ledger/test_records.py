@@ -262,3 +262,9 @@ def test_origin_and_plans_are_the_runs() -> None:
     books = ledger.books("r")
     assert (books.origin, books.planned_interval_s, books.planned_mtbf_s) == ("rehearsal", 600.0, None)
     assert books.checkpoints_seen is True
+
+
+def test_failure_that_names_its_attempt_is_its_own_although_it_is_told_before_that_began() -> None:
+    log = saved().failure(37, "gpu").as_attempt(1).failure(45, "host").up(50, resume=10).as_attempt(2)
+    found = details(log.up(60, resume=10).steps(70, 11, 12).end(74)).attempts
+    assert [(a.how, a.category) for a in found] == [("failure", "gpu"), ("failure", "host"), ("completed", None)]

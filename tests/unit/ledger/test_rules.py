@@ -475,3 +475,69 @@ def test_attempt_whose_steps_all_lie_in_the_next_had_none_in_flight_before(read:
     log.as_attempt(0).step(52, 1).as_attempt(1).steps(60, 1, 5).end(70)
     answer = read(log)
     assert answer.stretches("restart") == [(0, 60)]
+
+
+def test_start_from_step_0_after_completed_is_a_new_run_before_it_has_stepped(reading: Reading) -> None:
+    log = simple().end(40).start(100).as_attempt(1).up(100, resume=0)
+    assert sorted(reading(log.events)) == ["r", "r#2"]
+
+
+def test_start_from_step_0_after_completed_is_told_by_its_first_record_too(reading: Reading) -> None:
+    log = simple().end(40).start(100).as_attempt(1).up(100).steps(110, 1, 5).end(120)
+    assert sorted(reading(log.events)) == ["r", "r#2"]
+
+
+def test_start_that_says_step_0_and_goes_on_continues_the_run(reading: Reading) -> None:
+    # ten steps would not fit into the 2 s between its start and its first record
+    log = simple().end(40).start(100).as_attempt(1).up(100, resume=0).steps(100, 11, 15).end(110)
+    assert sorted(reading(log.events)) == ["r"]
+
+
+def test_run_that_starts_again_as_it_ends_does_so_at_once(read: Read) -> None:
+    log = simple().end(40, "cancelled").start(40).as_attempt(1).up(50, resume=10).steps(60, 11, 15).end(70)
+    assert read(log).times == [(0, 40, "cancelled"), (40, 70, "completed")]
+
+
+def test_failure_at_the_time_at_which_the_same_attempt_begins_anew_ended_the_old_one(read: Read) -> None:
+    # step 10 is done again from 30 on, when the failure was told
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).failure(30).steps(30, 10, 12).end(40)
+    answer = read(log)
+    assert answer.failures == 1
+    assert answer.attempt_times == [(0, 30), (30, 40)]
+    assert answer.causes_us == {"gpu": 2_000_000}
+
+
+def test_failure_before_any_attempt_has_begun_is_nobodys(read: Read) -> None:
+    log = Log().start(0).add("failure", 5, category="host").up(10, resume=0).steps(20, 1, 5).end(30)
+    answer = read(log)
+    assert (answer.failures, answer.attempt_times) == (0, [(10, 30)])
+
+
+def test_attempt_that_stepped_is_followed_by_one_that_did_not_and_one_that_went_on(read: Read) -> None:
+    # the third attempt works on from 14: four steps more had been done by the first, then one was in flight
+    log = simple().failure(60).as_attempt(1).up(70, resume=10).failure(80)
+    answer = read(log.as_attempt(2).up(90, resume=14).steps(100, 15, 16).end(104))
+    assert answer.stretches("kept") == [(10, 30), (35, 43), (100, 104)]
+    assert answer.stretches("lost") == [(43, 45)]
+
+
+def test_attempt_that_a_rollback_began_anew_and_that_stopped_there_is_missing_no_steps(read: Read) -> None:
+    # back to 5, broken before a step was done; the next attempt works on from 5
+    log = simple().rollback(36, 5).failure(50).as_attempt(1).up(60, resume=5).steps(70, 6, 10).end(80)
+    answer = read(log)
+    assert answer.stretches("kept") == [(10, 20), (70, 80)]
+
+
+def test_attempts_that_begin_at_one_time_stand_in_order_of_their_names(read: Read) -> None:
+    logs = {name: Log(attempt=name).up(0, resume=0).steps(10, 1, 5) for name in ("a", "b")}
+    for first, second in (("a", "b"), ("b", "a")):
+        log = Log().start(0)
+        log.events += logs[first].events + logs[second].events
+        answer = read(log.end(30))
+        assert [name for name, _start, _end in answer.attempts] == ["a", "b"]
+
+
+def test_attempt_ends_no_earlier_than_a_save_that_a_rollback_came_into(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).save(10, 30, 45).rollback(40, 5).failure(41)
+    answer = read(log.as_attempt(1).up(60, resume=5).steps(70, 6, 10).end(80))
+    assert answer.attempt_times[0] == (0, 45)

@@ -222,3 +222,11 @@ def test_save_that_was_never_closed_before_the_first_step_ends_where_that_began(
     # the start at 30 opens no incarnation: the lead has not stepped yet
     log = Log().own("checkpoint.start", 10, step=5).up(30, resume=5).step(42, 6).end(42)
     assert read(log).s("checkpoint", "kept") == [30, 2]
+
+
+def test_landing_is_that_of_the_last_save_of_its_step_that_had_begun() -> None:
+    log = begun().save(5, 20, 21, mode="async").save(5, 30, 31, mode="async").persisted(40, 5).step(42, 6)
+    assert [(save.state, save.landed_us) for save in saves_of(log)] == [
+        ("pending", None),
+        ("landed", T0_US + 40 * SECOND),
+    ]
