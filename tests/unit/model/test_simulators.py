@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tachograph_agent.events import AttemptStart
 from tachograph_collector.model.check import ModelError
 from tachograph_collector.model.simulate import (
     Corruption,
@@ -165,6 +166,31 @@ def test_failures_in_restarts_count_and_start_them_anew() -> None:
     assert np.mean(outcome.num_failures) == pytest.approx(DAY / 1500, rel=0.02)
     # P(a restart of 1800 s is survived) = exp(-1800/1500): most end in another failure.
     assert np.mean(outcome.restart_us) / outcome.wall_us > 0.65
+
+
+def test_an_elastic_run_goes_on_with_as_few_replicas_as_it_may_and_no_fewer() -> None:
+    design = replace(BLOCKING, replace_s=9000, elastic=Elastic(8, 5, reconfigure_s=30))
+    events, _ = simulate_log(design, Failures(2000), duration_s=30 * DAY, seed=1)
+    assert {event.world_size for event in events if isinstance(event, AttemptStart)} == {5, 6, 7, 8}
+    rigid = replace(design, elastic=Elastic(8, 8, reconfigure_s=30))
+    waiting = replace(design, elastic=None)
+    one, other = (simulate(how, OFTEN, duration_s=30 * DAY, num_runs=50, seed=1) for how in (rigid, waiting))
+    assert same(one, other, slice(None))
+
+
+def test_a_crash_that_goes_back_to_before_a_corruption_heals_it() -> None:
+    """Corruption is noticed after ten mean gaps between crashes. It lives to be noticed only in saves."""
+    failures = Failures(3600, corruption=Corruption(3 * 3600.0, 36_000))
+
+    def noticed(interval_s: float) -> float:
+        design = Design(interval_s=interval_s, blocking_s=1, reload_s=1)
+        outcome = simulate(design, failures, duration_s=20 * DAY, num_runs=50, seed=1)
+        alone = simulate(design, Failures(3600), duration_s=20 * DAY, num_runs=50, seed=1)
+        return float(np.mean(outcome.num_failures - alone.num_failures))
+
+    assert noticed(20 * DAY) < 0.1
+    # Every 13 h one strikes and is noticed, 1 in 60 heals before the next save: 37 in 20 days.
+    assert noticed(120) == pytest.approx(36, rel=0.05)
 
 
 def test_quotients_of_whole_numbers_are_exact() -> None:

@@ -105,7 +105,7 @@ def corrupted(
         goes_on = crashes | is_noticed
         history.bank(training_us, np.where(goes_on, landed, 0))
         # A crash heals a corruption if it goes back to a save from before it.
-        heals = crashes & (history.newest_us < corrupt_us) & (training_us <= corrupt_us)
+        heals = crashes & (history.newest_us <= corrupt_us)
         corrupt_us = np.where(heals, NEVER, corrupt_us)
         if is_noticed.any():
             which = np.flatnonzero(is_noticed)
