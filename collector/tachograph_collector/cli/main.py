@@ -15,7 +15,10 @@ from tachograph_collector.cli import errors
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
     "diff": ("tachograph_collector.cli.diff:diff", "Show two runs side by side."),
-    "plan": ("tachograph_collector.cli.plan:plan", "Say how often to save, what goodput to expect, and what each step of engineering would buy."),
+    "plan": (
+        "tachograph_collector.cli.plan:plan",
+        "Say how often to save, what goodput to expect, and what each step of engineering would buy.",
+    ),
     "doc": ("tachograph_collector.cli.doc:doc", "Write the fault-tolerance design document of a plan, in Markdown."),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }
