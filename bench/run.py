@@ -13,10 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import figure_agent
 import figure_event_log
 import figure_judge
 import figure_megatron
 import figure_one_more_step
+import figure_recorder
 import figure_simulators
 import figure_startup
 import measure
@@ -30,6 +32,8 @@ FIGURES = {
     "megatron": figure_megatron.measure,
     "judge": figure_judge.measure,
     "simulators": figure_simulators.measure,
+    "recorder": figure_recorder.measure,
+    "agent": figure_agent.measure,
     "startup": figure_startup.measure,
 }
 

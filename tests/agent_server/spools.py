@@ -56,10 +56,16 @@ class Collector:
         self.stored: list[Batch] = []
         self.seen: list[Batch] = []
 
+    def prepare(self, batch: Batch) -> None:
+        """Nothing to do before."""
+
     def send(self, batch: Batch) -> Answer:
         """Take one batch."""
         self.seen.append(batch)
-        answer = self.answers.popleft() if self.answers else Answer(Fate.STORED, num_accepted=batch.num_lines)
+        stored = Answer(Fate.STORED, num_accepted=batch.num_lines)
+        answer = self.answers.popleft() if self.answers else stored
+        if answer.fate is Fate.TOO_LARGE and batch.num_lines == 1:
+            answer = stored  # no collector finds a single line too large
         if answer.fate is Fate.STORED:
             self.stored.append(batch)
         return answer

@@ -46,6 +46,10 @@ class Sends(Protocol):
         """The answer, once; None while there is none."""
         ...
 
+    def prepare(self, batch: Batch) -> None:
+        """Do now what can be done before a batch is sent."""
+        ...
+
 
 class Loop:
     """Moves events from a spool to a collector. ``tick`` does what is due and gives the seconds until more may be.
@@ -91,6 +95,7 @@ class Loop:
         self._is_dirty = False
         self._next_flush_s: float | None = None
         self._next_try_s = 0.0
+        self._sent_s = 0.0
         self._next_status_s = 0.0
         self._said: set[str] = set()
         self._is_resumed = False
@@ -187,17 +192,22 @@ class Loop:
 
     def _ship(self, now_s: float, *, drain: bool) -> bool:
         """Send the next batch if it may go. True if the positions were written down with it, or it is still away."""
+        # While one is away the next is packed: a backlog then waits for nothing but the collector.
+        if len(self._queue) <= self._is_on_its_way and self._is_due(now_s, drain=drain):
+            if self._is_on_its_way and self._held_bytes < self._batch_bytes // 2:
+                return False
+            self._pack()
+            if self._is_on_its_way:
+                self._sender.prepare(self._queue[-1])
         if self._is_on_its_way or now_s < self._next_try_s:
             return False
-        if not self._queue and self._is_due(now_s, drain=drain):
-            self._pack()
         if not self._queue:
             return False
         batch = self._queue[0]
         if self._is_dirty or self.positions.pending != batch.ranges:
             self.positions.pending = batch.ranges
             self._save()
-        self._is_on_its_way = True
+        self._is_on_its_way, self._sent_s = True, now_s
         self._sender.start(batch)
         self.counters.batches_sent += 1
         return True
@@ -212,7 +222,7 @@ class Loop:
         match answer.fate:
             case Fate.STORED:
                 self._stored(batch, answer)
-                self._next_try_s = now_s + len(batch.lines) / self._max_bytes_per_s
+                self._next_try_s = self._sent_s + len(batch.lines) / self._max_bytes_per_s
             case Fate.TOO_LARGE:
                 self._split(batch, answer)
             case Fate.REFUSED:

@@ -12,6 +12,10 @@ from tachograph_agent.sidecar.ship import Answer, Fate
 class Ships(Protocol):
     """What sends a batch and says what became of it, as ``Shipper`` does. Never raises."""
 
+    def prepare(self, batch: Batch) -> None:
+        """Do now what can be done before a batch is sent."""
+        ...
+
     def send(self, batch: Batch) -> Answer:
         """Send one batch and wait for the answer."""
         ...
@@ -40,6 +44,10 @@ class Sender:
             self._answer = Answer(Fate.LATER, f"{type(error).__name__}: {error}")
         self._wake.set()
 
+    def prepare(self, batch: Batch) -> None:
+        """Pack the next batch, in the caller's thread, while one is on its way."""
+        self._shipper.prepare(batch)
+
     def take(self) -> Answer | None:
         """The answer, once; None while there is none."""
         answer, self._answer = self._answer, None
@@ -56,6 +64,9 @@ class SendAtOnce:
     def start(self, batch: Batch) -> None:
         """Send and keep the answer."""
         self._answer = self._shipper.send(batch) if batch.lines else Answer(Fate.STORED)
+
+    def prepare(self, batch: Batch) -> None:
+        """Nothing is on its way for longer than a call."""
 
     def take(self) -> Answer | None:
         """The answer, once."""

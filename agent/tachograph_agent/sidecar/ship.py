@@ -90,14 +90,21 @@ class Shipper:
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
             ca_certs=ca_file,
         )
+        self._prepared: tuple[str, bytes] = ("", b"")
         self.clock_offset_s: float | None = None
         """The collector's clock less ours, by the exchange that took least time."""
         self._best_round_trip_s = float("inf")
 
+    def prepare(self, batch: Batch) -> None:
+        """Pack a batch that is sent next; may be called from another thread than ``send``."""
+        self._prepared = (batch.name, compressed(batch.lines, self._encoding))
+
     def send(self, batch: Batch) -> Answer:
         """Send one batch and wait for the answer."""
         headers = {**self._headers, "Tachograph-Batch": batch.name}
-        body = compressed(batch.lines, self._encoding)
+        name, body = self._prepared
+        if name != batch.name:
+            body = compressed(batch.lines, self._encoding)
         began = time.monotonic()
         began_unix_s = time.time()
         try:

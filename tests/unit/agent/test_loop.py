@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from agent_server.spools import Collector, dead_file, event, loop_of, run_dry, step
-from tachograph_agent.sidecar.loop import POLL_S
+from tachograph_agent.sidecar.batch import Batch
+from tachograph_agent.sidecar.loop import POLL_S, Loop
 from tachograph_agent.sidecar.ship import Answer, Fate
 
 END = event("recorder.end", 99, reason="exit")
@@ -80,6 +81,50 @@ def test_batch_too_large_is_split_and_whole_in_the_end(tmp_path: Path) -> None:
     run_dry(loop)
     assert collector.steps() == list(range(1, 50))
     assert loop.counters.batches_split == 2
+
+
+class SlowSender:
+    """Answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[Batch] = []
+        self.prepared: list[Batch] = []
+        self.answer: Answer | None = None
+
+    def start(self, batch: Batch) -> None:
+        self.sent.append(batch)
+
+    def prepare(self, batch: Batch) -> None:
+        self.prepared.append(batch)
+
+    def take(self) -> Answer | None:
+        answer, self.answer = self.answer, None
+        return answer
+
+
+def test_one_batch_is_away_at_a_time_and_the_next_is_packed_meanwhile(tmp_path: Path) -> None:
+    dead_file(tmp_path / "spool", *[step(number) for number in range(1, 300)], END)
+    sender = SlowSender()
+    loop = Loop(tmp_path / "spool", tmp_path / "state", sender, "n1", batch_bytes=5000)
+    for turn in range(5):
+        loop.tick(float(turn))
+    assert len(sender.sent) == len(sender.prepared) == 1
+    assert loop.positions.pending == sender.sent[0].ranges
+    sender.answer = Answer(Fate.STORED)
+    loop.tick(10.0)
+    assert sender.sent[1] is sender.prepared[0]
+    assert loop.positions.pending == sender.sent[1].ranges
+
+
+def test_death_is_written_while_a_batch_is_away(tmp_path: Path) -> None:
+    dead_file(tmp_path / "spool", step(1), END)
+    loop = Loop(tmp_path / "spool", tmp_path / "state", SlowSender(), "n1")
+    loop.tick(0.0, drain=True)
+    assert loop.is_waiting
+    dead_file(tmp_path / "spool", step(1, rank=1), rank=1)
+    loop.tick(0.25)
+    (path,) = (tmp_path / "spool").glob("u*/agent/*.jsonl")
+    assert b'"kind":"failure"' in path.read_bytes()
 
 
 def test_batch_refused_for_good_is_kept_as_a_dead_letter_and_the_rest_goes_on(tmp_path: Path) -> None:
