@@ -8,9 +8,10 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TORCH_STAMP := $(VENV)/.torch-installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo test check format bench studies clean python
+.PHONY: help demo test test-torch proof check format bench studies clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,8 +32,19 @@ $(STAMP): pyproject.toml constraints.txt | python
 demo: $(STAMP) ## Replay a recorded run: what happened to each of its minutes
 	@$(BIN)/tachograph replay examples/recorded_run.jsonl
 
-test: $(STAMP) ## Run every test
-	$(BIN)/pytest -q -n $(TEST_PROCESSES) tests
+test: $(STAMP) ## Run every test but those on real training
+	$(BIN)/pytest -q -n $(TEST_PROCESSES) --ignore tests/proof tests
+
+$(TORCH_STAMP): $(STAMP)
+	@echo "Adding PyTorch to $(VENV); it is large, and only test-torch and proof need it." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,torch]'
+	@touch $@
+
+test-torch: $(TORCH_STAMP) ## Train with PyTorch on two "nodes", disturb it, and hold the ledger to the test's own account
+	$(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
+
+proof: $(TORCH_STAMP) ## The same with disturbances as long as in earnest: a freeze of 45 s, two minutes without collector
+	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
 
 check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .

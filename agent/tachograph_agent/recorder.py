@@ -349,7 +349,8 @@ class Recorder:
 
 def _number(value: Any) -> str:
     """A number as the log has it: tensors as floats, NaN and Infinity by name, as its readers take them."""
-    number = value if type(value) is float else float(value)
+    # item() where there is one: float() of a tensor that has a gradient warns, and a warning may be an error there.
+    number = value if type(value) is float else float(value.item() if hasattr(value, "item") else value)
     if math.isfinite(number):
         return repr(number)
     return "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")

@@ -207,3 +207,18 @@ class Cluster:
         if any(count > slack for count in by_rank.values()):
             found.append(f"shipped and marked differ: {differing}")
         return found
+
+    def one_name_for_each_start(self) -> list[str]:
+        """Where the ranks of one start do not share an attempt's name, or two starts do."""
+        names = [
+            (str(event["attempt"]), event["rank"], event["node"])
+            for event in sorted(self.events(), key=lambda event: event["t"])
+            if event["kind"] == "attempt.start"
+        ]
+        expected = {(rank, NODES[rank // 2]) for rank in range(4)}
+        found = []
+        for name in dict.fromkeys(name for name, *_ in names):
+            who = Counter((rank, node) for each, rank, node in names if each == name)
+            if set(who) != expected or max(who.values()) > 1:
+                found.append(f"attempt {name}: {who}")
+        return found

@@ -31,6 +31,7 @@ def agree(cluster: Cluster) -> None:
     for account, seconds in own.items():
         assert ledgers[account] == pytest.approx(seconds, abs=TOLERANCE_S), (account, own, ledgers)
     assert cluster.missing_or_double() == []
+    assert cluster.one_name_for_each_start() == []
 
 
 @pytest.mark.parametrize("save_mode", ["sync", "async"])

@@ -128,8 +128,6 @@ def main() -> None:
         marks("step_end", step)
         if step % options.save_every:
             continue
-        if saving is not None:
-            saving.result()
         marks("save_begin", step)
         state = {"model": model.module.state_dict()}
         writer = SlowWriter(checkpoints / f"step-{step}", options.write_s)
@@ -137,7 +135,8 @@ def main() -> None:
             dcp.save(watch.recorder, step, state, storage_writer=writer, process_group=save_group)
             marks("landed", step)
         else:
-            saving = dcp.async_save(watch.recorder, step, state, storage_writer=writer, process_group=save_group)
+            where = {"storage_writer": writer, "process_group": save_group}
+            saving = dcp.async_save(watch.recorder, step, state, after=saving, **where)
             saving.add_done_callback(lambda done, step=step: None if done.exception() else marks("landed", step))
         marks("save_end", step)
     if saving is not None:

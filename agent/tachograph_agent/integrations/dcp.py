@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from typing import Any
 
 from tachograph_agent.integrations.needs import need
@@ -24,18 +25,25 @@ def save(recorder: Recorder, step: int, state_dict: Mapping[str, Any], **argumen
         return checkpoint.save(state_dict, **arguments)
 
 
-def async_save(recorder: Recorder, step: int, state_dict: Mapping[str, Any], **arguments: Any) -> Any:
+def async_save(
+    recorder: Recorder, step: int, state_dict: Mapping[str, Any], *, after: Future[Any] | None = None, **arguments: Any
+) -> Any:
     """``torch.distributed.checkpoint.async_save`` with its blocking part and its landing recorded.
 
     Gives and raises what that does: a future, or with a stager of its own two of them. All ranks' futures are done only
     after the coordinator has written the metadata, so rank 0 tells the landing for the whole save; a part that fails is
-    told by its rank. Without coordination (``use_collectives=False``) no rank knows of the others: no landing is told.
+    told by its rank. ``after`` is an earlier save's future to wait for first: that wait stops training too, and is part
+    of the blocking time. (An error of the earlier save was told when it came, and is not raised here.)
+
+    Without coordination (``use_collectives=False``) no rank knows of the others: no landing is told.
     """
     checkpoint = need("torch.distributed.checkpoint", "torch")
     coordinated = arguments.get("use_collectives", True)
     if not coordinated:
         log.warning("tachograph can't tell when a save without use_collectives has landed; it counts as not landed")
     with recorder.checkpoint(step, mode="async") as saving:
+        if after is not None:
+            wait([after])
         answer = checkpoint.async_save(state_dict, **arguments)
     future = getattr(answer, "upload_completion", answer)
     future.add_done_callback(lambda done: _told(saving, done, lands=coordinated and recorder.identity.rank == 0))
