@@ -9,8 +9,8 @@ class StubCollector:
     """Stores batches by name; ``go_away`` refuses connections until ``come_back``."""
 
     def __init__(self) -> None:
-        self._server = Server()
-        self._port = int(self._server.url.rpartition(":")[2])
+        self._server = Server().__enter__()
+        self._port = self._server.port
 
     @property
     def url(self) -> str:
@@ -24,8 +24,9 @@ class StubCollector:
     def come_back(self) -> None:
         """Listen again, and know what was stored before."""
         stored = self._server.batches
-        self._server = Server(port=self._port)
-        self._server.batches.update(stored)
+        returned = Server(port=self._port)
+        returned.batches.update(stored)
+        self._server = returned.__enter__()
 
     def lines(self) -> list[bytes]:
         """Every line of every batch, each batch once."""
