@@ -26,7 +26,7 @@ from tachograph_agent.sidecar.status import Status
 from tachograph_agent.spool.follow import Follower
 from tachograph_agent.spool.positions import Positions, Range
 
-BATCH_BYTES = 1024 * 1024
+BATCH_BYTES = 2 * 1024 * 1024
 LEAST_BATCH_BYTES = 64 * 1024
 FLUSH_S = 5.0
 POLL_S = 0.25
