@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from tachograph_collector.cli.main import cli
+from tachograph_collector.model.simulate import Design, Failures
+from tachograph_collector.model.simulate.trace import simulate_log
+from tachograph_collector.report.design import block
 
 T0 = 1_800_000_000.0
 STEP_S, SAVE_S, STEPS_A_SAVE = 30.0, 60.0, 40
@@ -29,6 +33,12 @@ def refused(told: Result, *words: str, code: int = 2) -> None:
     assert sentence.startswith("tachograph: ")
     for word in words:
         assert word in sentence
+
+
+def no_longer(told: Result) -> list[str]:
+    """The names in the table's rows that say so."""
+    rows = [line.rstrip() for line in told.stdout.splitlines()]
+    return [row.split("  ")[0] for row in rows if row.endswith("  no longer holds")]
 
 
 def a_run(num_failures: int, *, slower: float = 1.0) -> Iterator[dict[str, Any]]:
@@ -99,9 +109,33 @@ def test_a_document_of_a_run_s_own_numbers_holds_in_that_run(more: tuple[str, ..
     told = doc("--from-run", log, "--nodes", "8", "--runs", "0", *more, "-o", path)
     assert told.exit_code == 0, told.output
     checked = doc("--check", path, log)
-    gone = [line.split("  ")[0] for line in checked.stdout.splitlines() if line.endswith("no longer holds")]
+    gone = no_longer(checked)
     assert gone == ["interval"], checked.stdout  # the document recommends another one than the run used
     assert checked.exit_code == 1
+
+
+def test_a_document_holds_in_a_simulated_run_of_its_own_design(tmp_path: Path) -> None:
+    path, log = tmp_path / "design.md", tmp_path / "simulated.jsonl"
+    numbers = ("--nodes", "128", "--job-mtbf", "12h", "--snapshot", "3s", "--persist", "57s", "--blocking-save", "60s")
+    assert doc(*numbers, "--runs", "0", "-o", str(path)).exit_code == 0
+    claims = block.read(path.read_text(encoding="utf-8"), "design.md").numbers
+    value = {name: claim.value for name, claim in claims.items()}
+    parts = {f"{name}_s": value[name] for name in ("detect", "replace", "reload", "warmup")}
+    design = Design(
+        interval_s=value["interval"], blocking_s=value["cost"], persist_s=value["persist"], step_s=30.0, **parts
+    )
+    events, _ = simulate_log(design, Failures(value["job_mtbf"]), duration_s=14 * 86_400, seed=5)
+    log.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+    told = doc("--check", str(path), str(log))
+    assert told.exit_code == 0, told.stdout
+    judged = " ".join(told.stdout.split())
+    assert "Nothing contradicts the document: 11 of 12 numbers hold" in judged  # a simulated log tells no world size
+    # The same document, for a cluster that is thought to fail a third as often.
+    assert doc(*numbers[:3], "36h", *numbers[4:], "--runs", "0", "-o", str(path)).exit_code == 0
+    told = doc("--check", str(path), str(log))
+    assert told.exit_code == 1
+    (line,) = (line for line in told.stdout.splitlines() if line.startswith("job MTBF "))
+    assert "no longer holds" in line
 
 
 def test_what_no_longer_holds_is_listed_and_exits_with_1(document: str, tmp_path: Path) -> None:
@@ -109,7 +143,7 @@ def test_what_no_longer_holds_is_listed_and_exits_with_1(document: str, tmp_path
     told = doc("--check", document, slow)
     assert told.exit_code == 1, told.output
     assert "".join(told.stdout.splitlines()).startswith(document)  # a long path is wrapped
-    gone = [line.split("  ")[0] for line in told.stdout.splitlines() if line.endswith("no longer holds")]
+    gone = no_longer(told)
     assert {"restart", "detect", "interval", "job MTBF"} <= set(gone)
     assert "a save stops training" not in gone
 

@@ -58,7 +58,7 @@ def summary(facts: Facts) -> str:
             f"{words.seconds(high)}): {amount(kept, 0)} of {amount(total, 0)} GPU-hours are kept."
         ),
         (
-            f"**Against today** (a blocking save every {words.seconds(facts.now.expected.interval_s)}): "
+            f"**Against today** ({facts.today}): "
             f"{words.signed(gain, 1)} points, {words.signed(gpu_hours, 0)} GPU-hours{money}."
         ),
         _next(facts),
@@ -85,9 +85,9 @@ def _least_known(facts: Facts) -> str:
         return "**Least known:** nothing that moves the goodput."
     swing = plan.swings[0]
     return (
-        f"**Matters most:** {words.name_of(swing.name)}, a {plan.inputs.numbers[swing.name].mark} of "
-        f"{words.figure(swing.name, plan.inputs.value(swing.name))}: {words.swing_range(swing)} moves goodput by "
-        f"{swing.points:.1f} points."
+        f"**Matters most:** {words.name_of(swing.name)}, {words.figure(swing.name, plan.inputs.value(swing.name))} "
+        f"({plan.inputs.numbers[swing.name].mark}): {words.swing_range(swing)} moves goodput by {swing.points:.1f} "
+        "points."
     )
 
 
@@ -111,7 +111,7 @@ def _context(facts: Facts) -> list[str]:
             "between too often and too seldom."
         ),
         (
-            f"Today a blocking save every {words.seconds(facts.now.expected.interval_s)} leaves "
+            f"Today {facts.today} leaves "
             f"{percent(facts.now.expected.goodput)} goodput; {percent(waste)} of what is paid for is lost."
         ),
     ]

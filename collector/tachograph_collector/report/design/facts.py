@@ -9,6 +9,7 @@ from typing import Final
 from tachograph_collector.model.decision import Thresholds, thresholds
 from tachograph_collector.model.plan.ladder import Step
 from tachograph_collector.model.plan.plan import Plan
+from tachograph_collector.model.plan.quantity import shown
 from tachograph_collector.model.plan.rungs import Rung
 
 _LONG: Final = 500.0
@@ -52,6 +53,12 @@ class Facts:
     def gpu_hours(self, seconds: float) -> float:
         """So long on all GPUs."""
         return seconds / 3600 * self.num_gpus
+
+    @property
+    def today(self) -> str:
+        """``a blocking save every 3 h``"""
+        article = "an" if self.now.rung.saves == "asynchronous" else "a"
+        return f"{article} {self.now.rung.saves} save every {shown(self.now.expected.interval_s, 'time')}"
 
     @property
     def other_is_better(self) -> bool:

@@ -52,7 +52,7 @@ def decision_record(facts: Facts, number: int, today: date) -> str:
 def _turned_down(facts: Facts) -> Iterator[str]:
     plan = facts.plan
     now, other = facts.now.expected, plan.other
-    yield f"As now, a blocking save every {words.seconds(now.interval_s)}: {percent(now.goodput)}."
+    yield f"As now, {facts.today}: {percent(now.goodput)}."
     yield f"{words.ADVERB[other.saves].capitalize()}, every {words.interval(other)}: {percent(other.goodput)}."
     yield f"Half the interval: {percent(plan.advice.goodput_flat[0])}; double: {percent(plan.advice.goodput_flat[1])}."
 

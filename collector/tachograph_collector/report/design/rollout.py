@@ -56,9 +56,8 @@ def stages(facts: Facts) -> str:
          f"goodput is {percent(facts.goal, 0)} or more, and `tachograph doc --check` lists nothing"],
     ]  # fmt: skip
     back = (
-        f"**The way back**: set the interval to what it was ({words.seconds(facts.now.expected.interval_s)}) and the "
-        "saves to blocking; no checkpoint changes its format. Go back if a save makes training diverge, or if "
-        "storage does not take the traffic."
+        f"**The way back**: save as before ({facts.today}); no checkpoint changes its format. Go back if a save makes "
+        "training diverge, or if storage does not take the traffic."
     )
     return table(["", "stage", "what", "passes if"], rows) + "\n\n" + back
 
