@@ -73,8 +73,8 @@ class Signature(NamedTuple):
 
     begin_us: int
     end_us: int
-    last_us: int
-    """The end of its last step or save: its tail begins there."""
+    tail_us: int
+    """Where its tail begins."""
     place: tuple[object, ...]
     losses: tuple[tuple[int, int] | None, ...]
     """What became of the work of each of its legs: the lowest limit and the key of its losses."""
@@ -179,11 +179,11 @@ class GenerationBooks:
             # Attempts may overlap: the one before reported work after this one had begun.
             return min(
                 [signature.begin_us for signature in (old, new) if signature is not None]
-                + [known[number - 1].last_us for known in (before, after) if number <= len(known)]
+                + [known[number - 1].tail_us for known in (before, after) if number <= len(known)]
             )
         since = FAR
         if old.tail != new.tail or old.losses != new.losses:
-            since = min(old.last_us, new.last_us, old.end_us, new.end_us)
+            since = min(old.tail_us, new.tail_us, old.end_us, new.end_us)
         if old.losses != new.losses:
             outing = self._generation.outings[number]
             lowest = min((loss[0] for loss in (*old.losses, *new.losses) if loss is not None), default=0)
@@ -202,7 +202,7 @@ class GenerationBooks:
         return Signature(
             outing.begin_us,
             outing.end_us,
-            outing.own_last_us,
+            outing.tail_us,
             (
                 id(outing.track),
                 outing.first_piece,

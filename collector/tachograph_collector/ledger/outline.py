@@ -59,6 +59,11 @@ class Outing(Struct):
         return max(leg.last_us for leg in self.legs)
 
     @property
+    def tail_us(self) -> int:
+        """Where its tail begins, which may hold saves of steps done before."""
+        return min(self.last_leg.mark_us, self.own_last_us)
+
+    @property
     def last_step(self) -> int:
         """The last step known to be done."""
         return self.last_leg.known_step or (self.last_leg.told or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,14 @@ from ledger_oracle.generate import ENDINGS, Truth, random_act, random_style, sim
 from ledger_oracle.mess import KINDS, messed
 from ledger_oracle.order import at_us
 from ledger_oracle.strategies import long_acts, runs
-from tachograph_agent.events import AnyEvent, Step
+from tachograph_agent.events import (
+    AnyEvent,
+    CheckpointFailed,
+    CheckpointPersisted,
+    CheckpointSaved,
+    CheckpointStart,
+    Step,
+)
 from tachograph_collector.ledger import Ledger, booking, fold, timeline, track
 
 SECOND = 1_000_000
@@ -42,13 +50,28 @@ def fed(events: list[AnyEvent], size: int, keep: int, hold: int, ask: random.Ran
 memories = st.tuples(st.integers(2, 4), st.integers(2, 4))
 
 
+def without_saves(events: list[AnyEvent]) -> list[AnyEvent]:
+    """What went back to a save went back to a step of which nothing is known."""
+    return [event for event in events if not event.kind.startswith("checkpoint.")]
+
+
+def labelled_behind(events: list[AnyEvent]) -> list[AnyEvent]:
+    """Saves that say the step before the last: they stand in what is a tail until the next step."""
+    return [
+        msgspec.structs.replace(event, step=max(0, event.step - 1))
+        if isinstance(event, CheckpointStart | CheckpointSaved | CheckpointPersisted | CheckpointFailed)
+        else event
+        for event in events
+    ]
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @some
 @given(run=runs(acts=long_acts), memory=memories, seed=st.integers(0, 2**32))
 def test_batches_of_a_whole_log_give_what_one_pass_gives(
     size: int, run: tuple[list[AnyEvent], Truth], memory: tuple[int, int], seed: int
 ) -> None:
-    events = without_saves(run[0]) if seed % 3 == 0 else run[0]
+    events = without_saves(run[0]) if seed % 3 == 0 else labelled_behind(run[0]) if seed % 3 == 1 else run[0]
     fed(events, size, *memory, ask=random.Random(seed))
 
 
@@ -63,11 +86,6 @@ def test_batches_of_a_shuffled_doubled_messy_log_give_what_one_pass_gives(
     messy += chance.sample(messy, len(messy) // 2)
     chance.shuffle(messy)
     fed(messy, size, *memory, ask=chance)
-
-
-def without_saves(events: list[AnyEvent]) -> list[AnyEvent]:
-    """What went back to a save went back to a step of which nothing is known."""
-    return [event for event in events if not event.kind.startswith("checkpoint.")]
 
 
 @pytest.mark.parametrize("how", ["late", "saves unseen"])
@@ -106,6 +124,47 @@ def test_long_run_with_restarts_rollbacks_and_late_events_is_the_same_in_any_bat
     late = [events.pop(chance.randrange(len(events))) for _ in range(40)]
     happened = fed(events + late, size, 4, 4, ask=chance if size > 1 else None)
     assert happened["read again"] > 0
+
+
+# ---- what comes later, and changes what was said
+
+
+def unseen() -> Log:
+    """Five steps from 10 to 20, where the log can't show saves."""
+    return Log().start(0, checkpoints="unseen").up(0, resume=0).steps(10, 1, 5)
+
+
+def twice_back() -> Log:
+    """Attempt 1 goes on from 7, attempt 2 from 5."""
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 10).failure(30).as_attempt(1).up(40, resume=7).steps(50, 8, 9)
+    return log.as_attempt(2).up(70, resume=5).steps(80, 6, 9)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (unseen().save(3, 25, 28), Log().failure(40)),
+        (unseen().save(3, 25, 28), Log().stop(40)),
+        (unseen().save(3, 25, 28).save(3, 30, 31), Log().end(40)),
+        (twice_back(), Log(attempt=1).failure(54, "network")),
+        (twice_back(), Log(attempt=1).stop(54)),
+        (twice_back().end(90), Log().end(89, "cancelled")),
+        (unseen().failure(25), Log(attempt=1).up(40, resume=8).steps(50, 9, 10)),
+        (unseen(), Log().phase("eval", 20, 25, attempt=None).as_attempt(1).up(40, resume=5).steps(50, 6, 7)),
+        (unseen().as_attempt(1).up(40, resume=5).steps(50, 6, 7), Log().phase("eval", 22, 25, attempt=None)),
+        (unseen().as_attempt(1).up(40, resume=5).steps(50, 6, 7), Log(attempt=1).up(35, resume=5)),
+        (unseen().rollback(25, 2).steps(30, 3, 8), Log().rollback(24, 4)),
+        (unseen(), Log(attempt=1).step(19, 6).step(27, 7)),
+    ],
+)
+def test_answer_after_a_look_is_that_of_one_pass(first: Log, later: Log) -> None:
+    at_once = Ledger()
+    at_once.add(first.events + later.events)
+    ledger = Ledger()
+    ledger.add(first.events)
+    whole(ledger)
+    ledger.add(later.events)
+    assert unlike(whole(ledger), whole(at_once)) == []
 
 
 # ---- what it costs

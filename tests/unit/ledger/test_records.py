@@ -268,3 +268,14 @@ def test_failure_that_names_its_attempt_is_its_own_although_it_is_told_before_th
     log = saved().failure(37, "gpu").as_attempt(1).failure(45, "host").up(50, resume=10).as_attempt(2)
     found = details(log.up(60, resume=10).steps(70, 11, 12).end(74)).attempts
     assert [(a.how, a.category) for a in found] == [("failure", "gpu"), ("failure", "host"), ("completed", None)]
+
+
+def test_save_that_has_not_landed_before_the_first_step_is_pending() -> None:
+    log = Log().start(0).up(0, resume=5).save(5, 10, 11, mode="async")
+    assert [save.state for save in details(log).checkpoints] == ["pending"]
+
+
+def test_each_save_stands_in_the_records_once_also_after_a_rollback() -> None:
+    log = saved().rollback(36, 5).steps(36, 6, 8).save(8, 42, 43).failure(45).as_attempt(0).up(60, resume=8)
+    log.steps(70, 9, 10).save(10, 74, 75)
+    assert [(save.step, save.attempt) for save in details(log).checkpoints] == [(5, 0), (8, 0), (10, 1)]

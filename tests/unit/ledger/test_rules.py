@@ -541,3 +541,9 @@ def test_attempt_ends_no_earlier_than_a_save_that_a_rollback_came_into(read: Rea
     log = Log().start(0).up(0, resume=0).steps(10, 1, 10).save(10, 30, 45).rollback(40, 5).failure(41)
     answer = read(log.as_attempt(1).up(60, resume=5).steps(70, 6, 10).end(80))
     assert answer.attempt_times[0] == (0, 45)
+
+
+def test_notice_at_the_very_time_of_the_failure_makes_it_a_planned_stop(read: Read) -> None:
+    log = simple().failure(40).stop(40).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
+    answer = read(log)
+    assert (answer.failures, answer.planned_stops) == (0, 1)

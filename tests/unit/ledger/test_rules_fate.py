@@ -6,8 +6,8 @@ Steps take 2 s unless a test says otherwise; ``four`` is (kept, checkpoint, lost
 from __future__ import annotations
 
 import pytest
-from ledger_oracle.answers import Read
-from ledger_oracle.build import Log
+from ledger_oracle.answers import Read, ledger_answers
+from ledger_oracle.build import T0_US, Log
 
 
 def begun() -> Log:
@@ -367,3 +367,83 @@ def test_accounts_sum_to_wall_when_clocks_disagree(read: Read) -> None:
 def test_of_a_record_of_several_steps_one_was_in_flight_after_it(read: Read) -> None:
     log = begun().step(30, 10, dur=20, count=10).failure(60).as_attempt(1).up(80, resume=10).steps(90, 11, 12)
     assert read(log.end(94)).s("lost/in_flight") == [2]
+
+
+def test_checkpoint_of_the_branch_before_a_rollback_covers_nothing_after_it(read: Read) -> None:
+    log = saved().save(10, 35, 40).rollback(41, 5).steps(41, 6, 12).end(55, "cancelled")
+    assert read(log).stretches("kept") == [(10, 20)]
+
+
+def test_missing_steps_are_no_part_of_the_time_before_a_rollback(read: Read) -> None:
+    # back to 5 at 41, on to 8 at 47, broken at 60; the next works on from 10: two steps are missing in that tail alone
+    log = saved().rollback(41, 5).steps(41, 6, 8).failure(60).as_attempt(1).up(70, resume=10).steps(80, 11, 12).end(84)
+    answer = read(log)
+    assert answer.stretches("kept") == [(10, 20), (41, 51), (80, 84)]
+    assert answer.stretches("lost") == [(25, 37), (51, 53)]
+
+
+def test_missing_steps_go_on_after_an_evaluation_in_the_tail() -> None:
+    # four steps are missing: two before the evaluation from 39 to 49, two after it; then one in flight
+    # not said, but who did the steps after it did the evaluation before them
+    log = saved().phase("eval", 39, 49).failure(60).as_attempt(1).up(70, resume=14).steps(80, 15, 16).end(84)
+    answer = ledger_answers(log.events)["r"]
+    assert answer.stretches("kept") == [(10, 20), (25, 53), (80, 84)]
+    assert answer.stretches("lost") == [(53, 55)]
+    assert answer.s("kept/eval") == [10]
+
+
+def test_missing_steps_around_an_evaluation_are_lost_from_the_right_one_on() -> None:
+    # a later attempt works on from 12: of the four missing steps the two before the evaluation stay
+    log = saved().phase("eval", 39, 49).failure(60).as_attempt(1).up(70, resume=14).steps(80, 15, 16).failure(84)
+    answer = ledger_answers(log.as_attempt(2).up(90, resume=12).steps(100, 13, 14).end(104).events)["r"]
+    assert answer.stretches("kept") == [(10, 20), (25, 49), (100, 104)]
+    assert answer.stretches("lost") == [(49, 55), (80, 84)]
+
+
+def test_running_tail_of_records_of_several_steps_is_judged_by_one(read: Read) -> None:
+    # ten steps in 20 s to 30; 32.001 s later one step more would be 30.001 s too long
+    log = begun().step(30, 10, dur=20, count=10)
+    assert read(log, now=62).s("restart/stall", "kept") == [0, 52]
+    assert read(log, now=62.5).s("restart/stall", "kept") == [30.5, 22]
+
+
+def test_running_tail_of_records_without_dur_is_kept(read: Read) -> None:
+    log = begun().step(20, 5, dur=None).step(30, 6, dur=None)
+    assert read(log, now=200).s("restart/stall") == [0]
+    assert read(log, now=200).stretches("restart") == [(0, 20)]
+
+
+def test_restart_that_goes_on_is_called_by_how_training_stopped() -> None:
+    now_us = T0_US + 100_000_000
+    failed = ledger_answers(saved().failure(37).events, now_us)["r"]
+    assert failed.s("restart/replace", "restart/detect") == [63, 0]
+    assert ledger_answers(saved().stop(35).events, now_us)["r"].s("restart/planned") == [65]
+
+
+def test_time_to_a_planned_stop_is_planned_where_another_attempt_follows_else_shutdown(read: Read) -> None:
+    last = saved().stop(40).end(50)
+    assert read(last).s("restart/shutdown", "restart/planned") == [15, 0]
+    followed = saved().stop(40).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
+    assert read(followed).s("restart/planned") == [25]
+
+
+def test_time_before_an_unexplained_stop_is_other(read: Read) -> None:
+    # its last sign is an evaluation from 41 to 45; 35 to 37 was in flight
+    log = saved().phase("eval", 41, 45).as_attempt(1).up(45, resume=10).steps(50, 11, 12).end(54)
+    assert read(log).s("restart/other", "restart/shutdown") == [4, 0]
+
+
+def test_time_after_a_failed_last_attempt_is_shutdown(read: Read) -> None:
+    answer = read(saved().failure(37).end(100, "failed"))
+    assert answer.s("restart/shutdown") == [63]
+
+
+def test_start_of_a_further_segment_is_startup(read: Read) -> None:
+    log = saved().end(35, "cancelled").start(100).as_attempt(1).up(104, resume=5).steps(110, 6, 7).end(114)
+    assert read(log).s("restart/startup") == [10 + 10]
+
+
+def test_save_in_progress_is_called_save_and_one_that_never_closed_aborted(read: Read) -> None:
+    log = saved().own("checkpoint.start", 35, step=10)
+    assert read(log, now=50).s("checkpoint/save", "checkpoint/aborted") == [20, 0]
+    assert read(log.failure(50), now=60).s("checkpoint/save", "checkpoint/aborted") == [5, 15]
