@@ -1,6 +1,6 @@
 """torchtitan: nothing to import into training; the agent reads the structured logs that it writes anyway.
 
-    tachograph-agent $(python -m tachograph_agent.integrations.torchtitan outputs) --run pretrain
+    tachograph-agent $(python -m tachograph_agent.integrations.torchtitan outputs)
 
 Each rank's trace under ``structured_logs`` tells steps, saves and evaluations without a change of code.
 """
