@@ -171,7 +171,7 @@ class AttemptBooker:
         available = self.work(begin, at_us(record))
         owned = last(available, need_us(self.attempt.records, i, steps))
         following = [r for r in self.attempt.records[i + 1 : i + 2] if r.dur is not None]
-        if following and one_us(record) > 2 * one_us(following[0]):
+        if i == 0 and following and one_us(record) > 2 * one_us(following[0]):
             warm = first(last(available, dur_us(record) or 0), (one_us(record) - one_us(following[0])) * record.count)
             self.claim(warm, "restart", "warmup", weight=1)
             owned = subtract(owned, warm)

@@ -12,6 +12,7 @@ from ledger_oracle.answers import differences, ledger_answers, oracle_answers
 from ledger_oracle.build import T0, Log
 from ledger_oracle.feeding import little_memory
 from tachograph_agent.events import AnyEvent, Step
+from tachograph_collector.ledger import Ledger
 
 SECOND = 1_000_000
 
@@ -157,3 +158,22 @@ def test_run_that_never_tells_a_dur_survives_a_failure_that_it_goes_on_after(bat
         log.step(10 + 2 * step, step, dur=None)
     log.failure(30).end(60)
     assert ledger_answers(log.events, batch=batch)["r"].failures == 0
+
+
+def test_stall_before_a_batch_of_many_records_is_one() -> None:
+    ledger = Ledger()
+    for log in (stepping(), Log().steps(58, 6, 30)):
+        ledger.add(log.events)
+    assert ledger.books("r").subs_us["restart/stall"] == 38 * SECOND
+
+
+def test_survival_is_not_unlearnt_by_a_slow_record_after_a_save() -> None:
+    # step 5 began at 18; step 6, after a save, at 25 of a step of 30 s: that shows nothing of the failure at 12
+    log = stepping().save(5, 20, 25).step(55, 6, dur=30).failure(12).end(60)
+    assert ledger_answers(log.events)["r"].failures == 0
+
+
+def test_slow_first_record_must_have_begun_a_whole_step_after_a_failure() -> None:
+    log = Log().start(0).up(0, resume=0).step(40, 1, dur=20).failure(10).end(60)
+    answer = ledger_answers(log.events)["r"]
+    assert (answer.failures, answer.attempt_times) == (1, [(0, 40)])

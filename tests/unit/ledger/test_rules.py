@@ -6,7 +6,7 @@ Steps take 2 s unless a test says otherwise; ``four`` is (kept, checkpoint, lost
 from __future__ import annotations
 
 import pytest
-from ledger_oracle.answers import Read, Reading
+from ledger_oracle.answers import Read, Reading, ledger_answers
 from ledger_oracle.build import Log
 
 
@@ -547,3 +547,39 @@ def test_notice_at_the_very_time_of_the_failure_makes_it_a_planned_stop(read: Re
     log = simple().failure(40).stop(40).as_attempt(1).up(60, resume=10).steps(70, 11, 12).end(74)
     answer = read(log)
     assert (answer.failures, answer.planned_stops) == (0, 1)
+
+
+@pytest.mark.parametrize("late", [100.0, 100.001])
+def test_start_or_save_more_than_60_s_after_an_end_opens_a_segment_and_sooner_none(read: Read, late: float) -> None:
+    for log in (simple().end(40, "cancelled").up(late), simple().end(40, "cancelled").save(10, late, late + 5)):
+        assert len(read(log).times) == (1 if late == 100 else 2)
+
+
+@pytest.mark.parametrize(("later", "attempts"), [(0.9, 1), (1.0, 2)])
+def test_record_of_several_steps_is_told_again_within_half_of_one_of_them(
+    read: Read, later: float, attempts: int
+) -> None:
+    log = Log().start(0).up(0, resume=0).step(30, 10, dur=20, count=10).step(30 + later, 10, dur=20, count=10)
+    assert read(log.end(40)).num_attempts == attempts
+
+
+def test_incarnation_of_records_of_several_steps_begins_one_step_before_its_first_ends(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).step(30, 10, dur=20, count=10).step(60, 8, dur=20, count=10).end(70)
+    assert read(log).attempt_times == [(0, 30), (58, 70)]
+
+
+def test_start_after_a_rollback_opens_an_incarnation_though_nothing_was_done_since(read: Read) -> None:
+    log = simple().rollback(36, 5).up(40, resume=5).steps(50, 6, 10).end(60)
+    assert read(log).num_attempts == 2
+
+
+def test_second_start_of_a_further_incarnation_opens_none(read: Read) -> None:
+    log = simple().failure(36).up(40, resume=10).up(45, resume=10).steps(50, 11, 12).end(60)
+    assert read(log).num_attempts == 2
+
+
+def test_lowest_rank_that_tells_a_resume_step_is_believed() -> None:
+    # rank 0 does not know it; rank 1 does; rank 2 is not asked
+    log = Log().start(0).up(0, resume=8, rank=2).up(1, resume=5, rank=1).up(2, rank=0).steps(30, 10, 12).end(36)
+    answer = ledger_answers(log.events)["r"]
+    assert answer.stretches("kept") == [(22, 36)]  # steps 6 to 12, 2 s each

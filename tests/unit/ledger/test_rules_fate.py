@@ -447,3 +447,16 @@ def test_save_in_progress_is_called_save_and_one_that_never_closed_aborted(read:
     log = saved().own("checkpoint.start", 35, step=10)
     assert read(log, now=50).s("checkpoint/save", "checkpoint/aborted") == [20, 0]
     assert read(log.failure(50), now=60).s("checkpoint/save", "checkpoint/aborted") == [5, 15]
+
+
+def test_restart_is_split_at_the_first_of_several_starts(read: Read) -> None:
+    log = (
+        saved().failure(37).as_attempt(1).up(50, resume=10, rank=1).up(55, resume=10, rank=0).steps(70, 11, 12).end(74)
+    )
+    assert read(log).s("restart/replace", "restart/reload") == [13, 20]
+
+
+def test_step_in_flight_after_a_rollback_takes_the_time_of_the_steps_before_where_none_was_told_since() -> None:
+    log = saved().rollback(35, 5).step(45, 6, dur=None).failure(60)
+    answer = ledger_answers(log.as_attempt(1).up(70, resume=6).steps(80, 7, 8).end(84).events)["r"]
+    assert answer.s("lost/in_flight") == [2]

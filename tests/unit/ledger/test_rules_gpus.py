@@ -163,3 +163,8 @@ def test_what_is_given_after_all_was_taken_counts_alone(read: Read) -> None:
     log = up().add("allocation.start", 0, gpus=8, node="a").add("allocation.start", 0, node="b").steps(0, 1, 5)
     log.add("allocation.end", 10).add("allocation.start", 12, gpus=6, node="c").steps(12, 6, 9).end(20)
     assert gpu(read(log), "held") == [40 + 48]
+
+
+def test_world_of_a_higher_rank_counts_where_the_lowest_tells_none(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0, rank=1, world_size=2).up(0.5, resume=0, rank=0).steps(2, 1, 4).end(10)
+    assert gpu(read(log), "held") == [20]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ledger_oracle.answers import Read
 from ledger_oracle.build import Log
+from tachograph_collector.ledger import Ledger
 
 
 def begun() -> Log:
@@ -390,3 +391,91 @@ def test_stall_after_two_saves_at_once_counts_from_the_later_ones_end(read: Read
     # saves of 5 and 6 until 35; step 7 ends at 67.5: 30.5 s too long
     log = begun().steps(10, 1, 5).save(5, 20, 30).save(6, 25, 35).step(67.5, 7).end(67.5)
     assert read(log).s("restart/stall") == [30.5]
+
+
+# ---- rule 3: first records of several steps
+
+
+def resume_of(log: Log) -> list[int | None]:
+    ledger = Ledger()
+    ledger.add(log.events)
+    return [attempt.resume_step for attempt in ledger.details("r").attempts]
+
+
+def test_first_record_without_any_word_covers_the_steps_that_it_counts() -> None:
+    assert resume_of(Log().start(0).up(0).step(30, 20, dur=20, count=10)) == [10]
+    assert resume_of(Log().start(0).up(0).step(30, 3, dur=10, count=5)) == [0]
+
+
+def test_resume_step_is_believed_if_the_steps_beyond_the_records_own_just_fit() -> None:
+    # ten steps in 20 s, and ten more of 2 s before them: 40 s, the time since the start
+    assert resume_of(Log().start(0).up(0, resume=0).step(40, 20, dur=20, count=10)) == [0]
+    assert resume_of(Log().start(0).up(0.001, resume=0).step(40, 20, dur=20, count=10)) == [10]
+
+
+def test_resume_step_that_is_that_of_the_record_itself_is_not_believed() -> None:
+    assert resume_of(Log().start(0).up(0, resume=5).step(10, 5)) == [4]
+
+
+def test_save_of_the_step_of_the_first_record_says_nothing_of_what_was_done_before() -> None:
+    assert resume_of(Log().start(0).up(0).save(5, 5, 6).step(10, 5)) == [4]
+
+
+def test_of_several_saves_before_the_first_record_the_last_says_what_was_done() -> None:
+    assert resume_of(Log().start(0).up(0).save(5, 2, 3).save(7, 4, 5).step(10, 8)) == [7]
+
+
+def test_where_a_resume_step_was_told_in_vain_a_save_before_is_not_asked() -> None:
+    assert resume_of(Log().start(0).up(0, resume=0).save(8, 1, 2).step(6, 11)) == [10]
+
+
+def test_steps_before_the_first_record_take_the_pace_of_one_of_its_steps(read: Read) -> None:
+    # ten steps of 2 s in one record, ten before it; the next step takes 5 s
+    log = Log().start(0).up(0, resume=0).step(60, 20, dur=20, count=10).step(65, 21, dur=5).end(65)
+    assert read(log).stretches("kept") == [(20, 65)]
+
+
+def test_first_record_of_several_steps_at_the_pace_of_the_next_carries_no_warmup(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).step(30, 10, dur=20, count=10).steps(30, 11, 15).end(40)
+    assert read(log).s("restart/warmup", "kept") == [0, 30]
+
+
+def test_first_record_of_several_slow_steps_carries_what_is_beyond_the_pace_of_the_next(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).step(110, 10, dur=100, count=10).steps(110, 11, 15).end(120)
+    assert read(log).s("restart/warmup", "kept") == [80, 30]
+
+
+def test_next_record_is_none_where_the_step_falls_or_the_attempt_starts_anew(read: Read) -> None:
+    falls = Log().start(0).up(0, resume=4).step(30, 5, dur=20).step(40, 3, dur=2).end(40)
+    anew = Log().start(0).up(0, resume=4).step(30, 5, dur=20).up(35, resume=5).step(40, 6, dur=2).end(40)
+    assert read(falls).s("restart/warmup") == [0]
+    assert read(anew).s("restart/warmup") == [0]
+
+
+def test_slow_first_record_after_a_rollback_carries_no_warmup(read: Read) -> None:
+    log = begun().steps(10, 1, 10).rollback(30, 5).step(40, 6, dur=10).steps(40, 7, 10).end(48)
+    assert read(log).s("restart/warmup") == [0]
+
+
+def test_first_record_and_the_time_to_the_save_that_proves_it_hold_no_stall(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).step(12, 1).save(1, 60, 62).end(62)
+    assert read(log).stretches("kept") == [(10, 60)]
+
+
+# ---- rule 3: records that are behind what a save has proved
+
+
+def behind() -> Log:
+    """A save proves 10 when 8 is recorded; 9 is told after it, then 11 and 12."""
+    return begun().steps(10, 1, 8).save(10, 30, 35).step(37, 9).steps(37, 11, 12)
+
+
+def test_record_behind_what_a_save_proved_takes_nothing_back(read: Read) -> None:
+    log = begun().steps(10, 1, 8).save(10, 30, 35).step(37, 9)
+    assert read(log).steps == 10
+
+
+def test_time_of_a_record_behind_what_a_save_proved_is_that_of_the_step_proved(read: Read) -> None:
+    log = behind().failure(41).as_attempt(1).up(50, resume=10).steps(60, 11, 12).end(64)
+    answer = read(log)
+    assert answer.stretches("lost") == [(37, 41)]
