@@ -166,7 +166,7 @@ def test_sigterm_drains_says_good_bye_and_is_quick(node: Node, server: Server) -
     agent = node.start("--flush", "1h", "--heartbeat", "1h")
     trainer = node.train(100_000, 0.01)
     server.wait_for(lambda made: any(told["kind"] == "attempt.start" for told in made.events))
-    until(lambda: node.files() and node.files()[0].stat().st_size > 2000, "steps that wait")
+    until(lambda: any(file.stat().st_size > 2000 for file in node.files()), "steps that wait")
     before = len(steps_of(server, 0))
     begin_s = time.monotonic()
     agent.send_signal(signal.SIGTERM)

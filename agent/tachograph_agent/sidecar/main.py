@@ -1,6 +1,6 @@
 """``tachograph-agent``: follow the spool, ship it, and say what a process can't say itself.
 
-Nothing is imported before it is known to be needed: ``--help`` and the wrapper ``exec`` start at once.
+Nothing is imported before it is known to be needed: ``--help`` starts at once.
 """
 
 from __future__ import annotations
@@ -8,21 +8,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tachograph_agent.sidecar.config import Config
 
-COMMANDS = ("run", "check", "exec")
+COMMANDS = ("run", "check")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status: 0 done, 1 found wanting, 2 told wrongly or already running."""
     told = list(sys.argv[1:] if arguments is None else arguments)
     command = told.pop(0) if told and told[0] in COMMANDS else "run"
-    if command == "exec":
-        return int(import_module("tachograph_agent.sidecar.exec").main(told))
     config = _config(command, told)
     if isinstance(config, int):
         return config
@@ -44,9 +41,7 @@ def parser(command: str) -> argparse.ArgumentParser:
         description="Ship what the training processes of this node record to a collector."
         if command == "run"
         else "Say what the agent can see and reach on this node, with advice.",
-        epilog="Other commands: tachograph-agent check, and tachograph-agent exec -- COMMAND; each has its --help."
-        if command == "run"
-        else None,
+        epilog="Another command is tachograph-agent check; it has its --help." if command == "run" else None,
         allow_abbrev=False,
     )
     add_options(made)
