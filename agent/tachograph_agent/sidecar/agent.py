@@ -20,7 +20,9 @@ from tachograph_agent.sidecar.clockoffset import ClockOffset
 from tachograph_agent.sidecar.config import Config
 from tachograph_agent.sidecar.counters import Counters
 from tachograph_agent.sidecar.heartbeat import Heartbeat
+from tachograph_agent.sidecar.liveness import LiveRun
 from tachograph_agent.sidecar.loop import Loop
+from tachograph_agent.sidecar.notices import NoticeFiles
 from tachograph_agent.sidecar.own_events import OwnEvents
 from tachograph_agent.sidecar.sender import Sender
 from tachograph_agent.sidecar.ship import Shipper
@@ -86,7 +88,11 @@ class Agent:
         self.watchers: list[Watcher] = [
             Keeper(self.loop, config.bounds).watch,
             ClockOffset(self.own, lambda: self._shipper.clock_offset_s, lambda: self.loop.status).watch,
+            NoticeFiles(config.notice_files, config.state_directory, self.own, self._live_runs).watch,
         ]
+
+    def _live_runs(self) -> list[LiveRun]:
+        return [live for live in self.loop.liveness.live_runs().values() if live.alive]
 
     def _make_shipper(self) -> Shipper:
         told = self.config

@@ -49,6 +49,7 @@ class Config:
     max_bytes_per_s: float = 64 * 1024**2
     bounds: Bounds = Bounds()
     metrics: tuple[str, int] | None = None
+    notice_files: tuple[Path, ...] = ()
     log_format: str = "text"
     log_level: str = "info"
 
@@ -99,6 +100,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"own metrics; 'off' for none (default: {DEFAULT_METRICS})",
     )
     group.add_argument(
+        "--notice-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="new content in it is a notice that this node's runs are about to be stopped; may be repeated",
+    )
+    group.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="the agent's own log (default: text)"
     )
     group.add_argument(
@@ -135,6 +143,7 @@ def config_of(told: argparse.Namespace, env: Mapping[str, str] | None = None) ->
             size_bytes("--min-free", told.min_free, least=0),
         ),
         metrics=_listen(told.metrics),
+        notice_files=tuple(Path(name) for name in told.notice_file),
         log_format=told.log_format,
         log_level=told.log_level,
     )

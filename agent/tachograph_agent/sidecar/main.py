@@ -1,6 +1,6 @@
 """``tachograph-agent``: follow the spool, ship it, and say what a process can't say itself.
 
-Nothing is imported before it is known to be needed: ``--help`` starts at once.
+Nothing is imported before it is known to be needed: ``--help``, ``exec`` and ``notice`` start at once.
 """
 
 from __future__ import annotations
@@ -8,17 +8,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tachograph_agent.sidecar.config import Config
 
 COMMANDS = ("run", "check")
+OWN_OPTIONS = {"exec": "tachograph_agent.sidecar.exec", "notice": "tachograph_agent.sidecar.notice_command"}
+"""Commands that are no agent: they have options of their own, and are imported when they are asked for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; gives the exit status: 0 done, 1 found wanting, 2 told wrongly or already running."""
     told = list(sys.argv[1:] if arguments is None else arguments)
+    if told and told[0] in OWN_OPTIONS:
+        return int(import_module(OWN_OPTIONS[told[0]]).main(told[1:]))
     command = told.pop(0) if told and told[0] in COMMANDS else "run"
     config = _config(command, told)
     if isinstance(config, int):
@@ -41,7 +46,9 @@ def parser(command: str) -> argparse.ArgumentParser:
         description="Ship what the training processes of this node record to a collector."
         if command == "run"
         else "Say what the agent can see and reach on this node, with advice.",
-        epilog="Another command is tachograph-agent check; it has its --help." if command == "run" else None,
+        epilog="Other commands, each with its --help: tachograph-agent check, exec -- COMMAND, and notice KIND."
+        if command == "run"
+        else None,
         allow_abbrev=False,
     )
     add_options(made)
