@@ -46,6 +46,7 @@ class Server:
         self.batches: dict[str, bytes] = {}
         """Stored, by name."""
         self.heartbeats: list[dict[str, Any]] = []
+        self.is_stopped = False
         self.num_requests = 0
         self.num_repeats = 0
         self.statuses: Counter[int] = Counter()
@@ -122,7 +123,8 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """Stop listening; what was stored stays readable."""
+        """Stop listening, and cut what comes over connections that are open; what was stored stays readable."""
+        self.is_stopped = True
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -144,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server_of_test
         body = self.rfile.read(int(self.headers["Content-Length"]))
         name = self.headers["Tachograph-Batch"]
+        if server.is_stopped:
+            self._cut()
+            return
         assert self.path == "/v1/events"
         if server.token is not None and self.headers["Authorization"] != f"Bearer {server.token}":
             self._answer(401, {"error": "token not known"})

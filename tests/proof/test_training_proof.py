@@ -126,7 +126,10 @@ def test_a_collector_that_is_away_for_a_while_misses_nothing(cluster: Cluster) -
     cluster.train(steps=round(40 + (AWAY_S / STEP_S if IN_EARNEST else 0)))
     cluster.wait_for_step(8)
     cluster.collector.go_away()
+    time.sleep(0.5)
+    num_lines = len(cluster.collector.lines())
     time.sleep(AWAY_S)
+    assert len(cluster.collector.lines()) == num_lines
     cluster.collector.come_back()
     cluster.finish()
     agree(cluster)
