@@ -100,3 +100,14 @@ def test_command_runs_without_any_spool(node: Node) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TACHOGRAPH")}
     command = [*AGENT, "exec", "--", sys.executable, "-c", "raise SystemExit(6)"]
     assert subprocess.run(command, env=environment, timeout=TIMEOUT_S, check=False).returncode == 6
+
+
+def test_sidecar_tells_the_allocation_while_it_lives_and_its_end_when_told_to_stop(node: Node, server: Server) -> None:
+    agent = node.start("--holds-gpus", "8")
+    server.wait_for(lambda _: bool(of_kind(server, "allocation.start")))
+    assert of_kind(server, "allocation.end") == []
+    agent.send_signal(signal.SIGTERM)
+    assert agent.wait(timeout=TIMEOUT_S) == 0
+    told = of_kind(server, "allocation.start", "allocation.end")
+    assert [(event["run"], event["node"], event["gpus"]) for event in told] == [("lab/run", "n1", 8)] * 2
+    assert told[0]["t"] < told[1]["t"]

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 
 from tachograph_agent.sidecar import quiet_log
+from tachograph_agent.sidecar.allocation import Allocation
 from tachograph_agent.sidecar.bounds import Keeper
 from tachograph_agent.sidecar.clockoffset import ClockOffset
 from tachograph_agent.sidecar.config import Config
@@ -113,8 +114,11 @@ class Agent:
         self._serve_metrics()
         log.info("follows %s and ships to %s", self.config.spool, self.config.collector)
         self._heartbeat.start()
+        allocation = Allocation(self.own, self.config.holds_gpus)
+        allocation.begin()
         while not self._stop.is_set():
             self._turn()
+        allocation.end()
         self._drain()
         return 0
 

@@ -50,6 +50,7 @@ class Config:
     bounds: Bounds = Bounds()
     metrics: tuple[str, int] | None = None
     notice_files: tuple[Path, ...] = ()
+    holds_gpus: int | None = None
     log_format: str = "text"
     log_level: str = "info"
 
@@ -107,6 +108,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="new content in it is a notice that this node's runs are about to be stopped; may be repeated",
     )
     group.add_argument(
+        "--holds-gpus",
+        metavar="N",
+        help="in a pod's sidecar: the pod holds N GPUs for $TACHOGRAPH_RUN as long as this agent is not told to stop",
+    )
+    group.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="the agent's own log (default: text)"
     )
     group.add_argument(
@@ -144,6 +150,7 @@ def config_of(told: argparse.Namespace, env: Mapping[str, str] | None = None) ->
         ),
         metrics=_listen(told.metrics),
         notice_files=tuple(Path(name) for name in told.notice_file),
+        holds_gpus=_holds_gpus(told.holds_gpus, env),
         log_format=told.log_format,
         log_level=told.log_level,
     )
@@ -164,6 +171,16 @@ def span_s(option: str, told: str, *, least: float) -> float:
     if match is None or (seconds := float(match[1]) * (0.001 if match[2] == "ms" else _SPANS[match[2]])) < least:
         raise ConfigError(f"{option} {told!r}: expected a time of at least {least:g} s, such as 5s, 12h or 7d")
     return seconds
+
+
+def _holds_gpus(told: str | None, env: Mapping[str, str]) -> int | None:
+    if told is None:
+        return None
+    if not (told.isascii() and told.isdigit()):
+        raise ConfigError(f"--holds-gpus {told!r}: expected a number of GPUs, such as 8")
+    if not env.get("TACHOGRAPH_RUN"):
+        raise ConfigError(f"--holds-gpus {told}: for which run? set TACHOGRAPH_RUN, as for the training container")
+    return int(told)
 
 
 def _address(told: str) -> str:

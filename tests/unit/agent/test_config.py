@@ -56,6 +56,8 @@ def test_token_is_read_from_its_file(tmp_path: Path) -> None:
         ["--metrics", "127.0.0.1:99999"],
         ["--token-file", "/nowhere/token"],
         ["--token", "two words"],
+        ["--holds-gpus", "8"],
+        ["--holds-gpus", "many"],
         ["--token", "line\nbreak"],
         ["--ca-file", "/nowhere/ca.pem"],
     ],
