@@ -58,8 +58,8 @@ class PhaseBook(Struct):
         return _insert(self.signs.setdefault("" if attempt is None else str(attempt), []), t_us)
 
     def _begun(self, name: str, end_us: int) -> int:
-        """When a phase without ``dur`` began that ended at ``end_us``; then, if no start of it is known."""
-        for place in range(bisect_right(self.starts, (end_us, "\U0010ffff")) - 1, -1, -1):
+        """When a phase without ``dur`` began that ended at ``end_us``; then, if no start before it is known."""
+        for place in range(bisect_left(self.starts, (end_us, "")) - 1, -1, -1):
             if self.starts[place][1] == name:
                 return self.starts[place][0]
         return end_us
@@ -104,11 +104,11 @@ class PhaseBook(Struct):
         return _disjoint(sorted(found), start_us, end_us)
 
     def open_since(self, t_us: int, name: str) -> int | None:
-        """When a phase of that name began, at or after ``t_us``, that nothing has closed."""
+        """When a phase of that name began, at or after ``t_us``, that nothing has closed; ends come before starts."""
         ends = [cover.last_end for _, cover in self._of(frozenset({name}))]
         closed_us = max((end_us for end_us in ends if end_us is not None), default=-1)
         low = bisect_left(self.starts, (t_us, ""))
-        return min((t for t, n in self.starts[low:] if n == name and t > closed_us), default=None)
+        return min((t for t, n in self.starts[low:] if n == name and t >= closed_us), default=None)
 
     def last_sign(self, attempt: str, start_us: int, end_us: int) -> int:
         """The latest time in [start, end] at which a phase of that attempt, or of none, was told; 0 if none was.

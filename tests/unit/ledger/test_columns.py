@@ -177,3 +177,24 @@ def test_slow_first_record_must_have_begun_a_whole_step_after_a_failure() -> Non
     log = Log().start(0).up(0, resume=0).step(40, 1, dur=20).failure(10).end(60)
     answer = ledger_answers(log.events)["r"]
     assert (answer.failures, answer.attempt_times) == (1, [(0, 40)])
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_record_of_several_steps_without_dur_took_no_longer_than_since_the_one_before(batch: int | None) -> None:
+    # steps 6 to 10 from 20 to 70: 10 s each; the last began at 60, 10 s after 50
+    log = stepping().step(70, 10, dur=None).failure(45).end(80, "failed")
+    assert ledger_answers(log.events, batch=batch)["r"].attempt_times == [(0, 80)]
+    log = stepping().step(70, 10, dur=None).failure(50.5).end(80, "failed")
+    assert ledger_answers(log.events, batch=batch)["r"].attempt_times == [(0, 70)]
+
+
+@pytest.mark.parametrize("keep", [2, 3, 4, 5])
+def test_records_that_end_together_are_folded_together(keep: int) -> None:
+    # two records at each time, a save right then of the later step
+    log = Log().start(0).up(0, resume=0)
+    for n in range(1, 21):
+        log.step(10 + 4 * n, 2 * n - 1).step(10 + 4 * n, 2 * n).save(2 * n, 10 + 4 * n, 11 + 4 * n)
+    at_once = ledger_answers(log.end(100).events)
+    with little_memory(keep, 2):
+        assert differences(ledger_answers(log.events, batch=1), at_once) == []
+        assert differences(ledger_answers(log.events, batch=7), at_once) == []

@@ -146,6 +146,10 @@ def twice_back() -> Log:
         (unseen().save(3, 25, 28), Log().failure(40)),
         (unseen().save(3, 25, 28), Log().stop(40)),
         (unseen().save(3, 25, 28).save(3, 30, 31), Log().end(40)),
+        (
+            Log(dur=4).start(0).up(0, resume=0).steps(0, 1, 5).save(3, 25, 28).failure(40),
+            Log().add("allocation.start", 30),
+        ),
         (twice_back(), Log(attempt=1).failure(54, "network")),
         (twice_back(), Log(attempt=1).stop(54)),
         (twice_back().end(90), Log().end(89, "cancelled")),

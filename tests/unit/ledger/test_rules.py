@@ -583,3 +583,22 @@ def test_lowest_rank_that_tells_a_resume_step_is_believed() -> None:
     log = Log().start(0).up(0, resume=8, rank=2).up(1, resume=5, rank=1).up(2, rank=0).steps(30, 10, 12).end(36)
     answer = ledger_answers(log.events)["r"]
     assert answer.stretches("kept") == [(22, 36)]  # steps 6 to 12, 2 s each
+
+
+@pytest.mark.parametrize(("resume", "failures"), [(3, 1), (5, 0)])
+def test_attempt_that_had_gone_back_and_stopped_without_a_word_lost_what_was_below_where_it_went(
+    resume: int, failures: int
+) -> None:
+    log = simple().rollback(36, 5).as_attempt(1).up(60, resume=resume).steps(70, resume + 1, 10).end(100)
+    assert ledger_answers(log.events)["r"].failures == failures
+
+
+def test_failure_before_the_first_attempt_says_nothing_of_it(read: Read) -> None:
+    log = Log().start(0).add("failure", 5, category="host").up(10, resume=0).end(30, "cancelled")
+    assert read(log).failures == 0
+
+
+def test_attempt_that_left_a_save_open_ends_with_its_failure_not_with_the_next_incarnation(read: Read) -> None:
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5).own("checkpoint.start", 20, step=5).failure(30)
+    answer = read(log.up(40, resume=5).steps(50, 6, 7).end(54))
+    assert answer.attempt_times == [(0, 30), (40, 54)]

@@ -460,3 +460,9 @@ def test_step_in_flight_after_a_rollback_takes_the_time_of_the_steps_before_wher
     log = saved().rollback(35, 5).step(45, 6, dur=None).failure(60)
     answer = ledger_answers(log.as_attempt(1).up(70, resume=6).steps(80, 7, 8).end(84).events)["r"]
     assert answer.s("lost/in_flight") == [2]
+
+
+def test_attempt_that_saves_before_its_start_is_told_was_replaced_until_then() -> None:
+    log = saved().failure(37).as_attempt(1).save(10, 50, 52).up(60, resume=10).steps(70, 11, 12).end(74)
+    answer = ledger_answers(log.events)["r"]
+    assert answer.s("restart/replace", "restart/reload") == [13 + 8, 10]

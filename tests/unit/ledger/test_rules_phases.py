@@ -218,3 +218,26 @@ def test_late_start_changes_a_phase_far_in_the_past() -> None:
         ledger.add(Log().own("phase.start", 30, name="eval").events)
         books = ledger.books("r")
     assert (books.subs_us["kept/eval"], books.subs_us["kept/train"]) == (10_000_000, 130_000_000)
+
+
+def test_phases_without_dur_that_follow_each_other_keep_their_own_starts(read: Read) -> None:
+    # one from 22 to 30, the next from 30 on
+    log = begun().own("phase.start", 22, name="eval").own("phase", 30, name="eval")
+    log.own("phase.start", 30, name="eval").own("phase", 40, name="eval").steps(40, 6, 7).end(44)
+    assert read(log).s("kept/eval", "kept/train") == [18, 16]
+
+
+def test_evaluation_that_begins_as_another_ends_is_open(read: Read) -> None:
+    log = saved().phase("eval", 36, 46).own("phase.start", 46, name="eval")
+    assert read(log, now=200).s("kept/eval", "restart") == [164, 10]
+
+
+def test_late_start_changes_a_phase_from_its_old_start_on() -> None:
+    # an evaluation from 22 to 60 with steps in it; then it turns out to have begun at 50
+    log = begun().own("phase.start", 22, name="eval").steps(20, 6, 20).own("phase", 60, name="eval").steps(60, 21, 40)
+    with little_memory(2, 2):
+        ledger = Ledger()
+        ledger.add(log.events)
+        assert ledger.books("r").subs_us["kept/eval"] == 38_000_000
+        ledger.add(Log().own("phase.start", 50, name="eval").events)
+        assert ledger.books("r").subs_us["kept/eval"] == 10_000_000

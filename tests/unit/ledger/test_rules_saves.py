@@ -230,3 +230,13 @@ def test_landing_is_that_of_the_last_save_of_its_step_that_had_begun() -> None:
         ("pending", None),
         ("landed", T0_US + 40 * SECOND),
     ]
+
+
+def test_open_save_in_which_a_record_is_told_again_ends_where_the_next_steps_own_time_began(read: Read) -> None:
+    log = begun().own("checkpoint.start", 20.25, step=5).step(20.5, 5).step(30, 6).end(30)
+    assert read(log).stretches("checkpoint") == [(20.25, 28)]
+
+
+def test_asynchronous_save_that_fails_before_the_next_step_begins_ends_then(read: Read) -> None:
+    log = begun().own("checkpoint.start", 20, step=5, mode="async").own("checkpoint.failed", 24, step=5).step(40, 6)
+    assert read(log).s("checkpoint") == [4]

@@ -9,7 +9,7 @@ import random
 
 import pytest
 from ledger_oracle.answers import Answer, Read, Reading
-from ledger_oracle.build import T0_US, Log
+from ledger_oracle.build import T0, T0_US, Log
 
 
 def begun() -> Log:
@@ -250,3 +250,13 @@ def test_no_events_no_runs(reading: Reading) -> None:
 
 def test_log_without_a_run_says_nothing_of_it(reading: Reading) -> None:
     assert reading(Log().add("heartbeat", 0, node="n").events) == {}
+
+
+def test_gap_that_is_reported_as_a_minute_begins_is_that_minutes(read: Read) -> None:
+    answer = read(begun().steps(10, 1, 100).add("gap", 120, node="n", dropped=5).end(210))
+    assert [incomplete for *_rest, incomplete in answer.minutes] == [False, False, True, False]
+
+
+def test_gap_makes_all_its_minutes_incomplete(read: Read) -> None:
+    answer = read(begun().steps(10, 1, 100).add("gap", 125, node="n", dropped=5, since=T0 + 59).end(210))
+    assert [incomplete for *_rest, incomplete in answer.minutes] == [True, True, True, False]

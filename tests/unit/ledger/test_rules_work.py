@@ -387,6 +387,13 @@ def test_stall_of_a_record_of_several_steps_is_judged_by_the_pace_of_one(read: R
     assert read(log).s("restart/stall", "kept") == [31, 30]
 
 
+@pytest.mark.parametrize("second", [(25, 35), (25, 30)], ids=["overlapping", "within"])
+def test_time_in_which_two_saves_stood_at_once_is_no_part_of_a_stall(read: Read, second: tuple[float, float]) -> None:
+    # until 30 or 35, and until 35 or 30: step 7 ends 28 s later, 26 s too long
+    log = begun().steps(10, 1, 5).save(5, 20, 65 - second[1]).save(6, *second).step(63, 7).end(63)
+    assert read(log).s("restart/stall", "checkpoint") == [0, 15]
+
+
 def test_stall_after_two_saves_at_once_counts_from_the_later_ones_end(read: Read) -> None:
     # saves of 5 and 6 until 35; step 7 ends at 67.5: 30.5 s too long
     log = begun().steps(10, 1, 5).save(5, 20, 30).save(6, 25, 35).step(67.5, 7).end(67.5)
