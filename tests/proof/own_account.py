@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-LONG_STALL_S = 30.0
-"""A step that takes longer than usual by more than this was no training for as long; less is a slow step."""
-
 
 @dataclass
 class Process:
@@ -83,9 +80,8 @@ def own_account(processes: Sequence[Process], kills_s: Sequence[float] = ()) -> 
         )
         back_to = min((later.resume_step for later in leads[index + 1 :]), default=None)
         for number, begin_s, end_s in lead.steps:
-            stalled_s = end_s - begin_s - usual_s
-            worked_s = usual_s if stalled_s > LONG_STALL_S else end_s - begin_s
-            account["kept" if back_to is None or number <= back_to else "lost"] += worked_s
+            # Also of a step in which a rank was frozen: it says itself how long it took, and it was done.
+            account["kept" if back_to is None or number <= back_to else "lost"] += end_s - begin_s
         for _, begin_s, end_s in lead.saves:
             account["checkpoint"] += (killed_s if end_s is None else end_s) - begin_s
         if killed_s is not None and lead.open_step is not None:

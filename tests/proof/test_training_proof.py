@@ -84,7 +84,7 @@ def test_all_ranks_of_a_node_killed_are_one_failure(cluster: Cluster) -> None:
     assert cluster.books().num_failures == 1
 
 
-def test_a_frozen_rank_holds_all_and_is_named_by_its_busy_time(cluster: Cluster) -> None:
+def test_a_frozen_rank_makes_one_long_step_of_all_ranks_and_no_failure(cluster: Cluster) -> None:
     cluster.train()
     frozen = cluster.wait_for_step(15, rank=2)
     os.kill(frozen.pid, signal.SIGSTOP)
@@ -93,6 +93,8 @@ def test_a_frozen_rank_holds_all_and_is_named_by_its_busy_time(cluster: Cluster)
     cluster.finish()
     agree(cluster)
     assert cluster.books().num_failures == 0
+    for rank in range(4):
+        assert len([event for event in steps_of(cluster, rank) if event["dur"] > 0.9 * FREEZE_S]) == 1
 
 
 def test_busy_time_names_the_slow_rank_where_step_times_do_not(cluster: Cluster) -> None:
