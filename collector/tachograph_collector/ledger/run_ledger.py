@@ -55,7 +55,7 @@ from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
 from tachograph_collector.ledger.state import RunState, allocations_of, pack_events, ranges, unpack_events
 from tachograph_collector.ledger.stretch import plain_until
-from tachograph_collector.ledger.track import Track
+from tachograph_collector.ledger.track import Track, step_key
 
 ABANDONED_US: Final = 6 * 3600 * 1_000_000
 MINUTE_US: Final = 60_000_000
@@ -221,7 +221,7 @@ class RunLedger:
     def _read_steps(self, name: str, rank: int, after_us: int, until_us: int) -> list[StepRow]:
         """One rank's records of one attempt in (after, until], read again from the source."""
         assert self._source is not None
-        rows: set[StepRow] = set()
+        rows: dict[tuple[int, int], StepRow] = {}
         for event in self._source.read(self.run, max(after_us, 0)):
             if not isinstance(event, Step) or (NO_RANK if event.rank is None else event.rank) != rank:
                 continue
@@ -229,8 +229,8 @@ class RunLedger:
                 continue
             row = _row(event)
             if after_us < row[0] <= until_us:
-                rows.add(row)
-        return sorted(rows)
+                rows[row[:2]] = min(row, rows.get(row[:2], row), key=step_key)
+        return sorted(rows.values(), key=step_key)
 
     def _insert(self, known: list[EndEvent] | list[RunStart | RunEnd], event: EndEvent | RunStart | RunEnd) -> bool:
         """Insert in the log's order unless it is there; of two that are one, the first in canonical order stays."""
@@ -345,7 +345,7 @@ class RunLedger:
         outings = outings_of(tracks)
         end_us = self.latest_us if now_us is None else max(now_us, self.latest_us)
         spans, is_open = spans_of(self._boundaries, outings, end_us)
-        silent = now_us is not None and now_us - self.latest_us > self._abandoned_us
+        silent = now_us is not None and now_us - self.latest_us >= self._abandoned_us
         if is_open and silent and not self._allocations.any_held_last:
             spans[-1] = RunSpan(spans[-1].start_us, max(self.latest_us, spans[-1].start_us), "abandoned")
         return outings, spans, end_us
@@ -442,7 +442,7 @@ class RunLedger:
         if self._gaps.touches(start_us, start_us + MINUTE_US):
             return True
         expected = self._expected_us is not None and start_us >= self._expected_us
-        return expected and minute not in self._heard and start_us <= self.latest_us
+        return expected and minute not in self._heard
 
 
 def _row(step: Step) -> StepRow:

@@ -144,9 +144,10 @@ class Track:
             if place < len(self.steps) and self.steps[place] == row:
                 return
             self.thaw(row[0])
-        if self.steps and self.steps[-1] >= row:
+        if self.steps and self.steps[-1][0] >= row[0]:
             if self.steps[-1] == row:
                 return
+            # At one time, too: of two of one step the first in canonical order stays.
             self._unsorted = True
         self.steps.append(row)
         self._stale = True
@@ -414,7 +415,7 @@ class Track:
         if not self._unsorted:
             return
         self.plain.clear()
-        self.steps.sort(key=_step_key)
+        self.steps.sort(key=step_key)
         kept: list[StepRow] = []
         for row in self.steps:
             if kept and kept[-1][0] == row[0] and kept[-1][1] == row[1]:
@@ -473,7 +474,7 @@ def _identity(other: Other) -> tuple[object, ...]:
     return (other[0], getattr(event, "node", None), getattr(event, "rank", None), getattr(event, "attempt", None))
 
 
-def _step_key(row: StepRow) -> tuple[int, int, str]:
+def step_key(row: StepRow) -> tuple[int, int, str]:
     """Time, step, then the canonical JSON of what else the ledger reads of a record."""
     count = "" if row[3] == 1 else f'"count":{row[3]},'
     return (row[0], row[1], count if row[2] < 0 else f'{count}"dur":{row[2] / 1e6!r}')

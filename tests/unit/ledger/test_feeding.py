@@ -126,6 +126,18 @@ def test_long_run_with_restarts_rollbacks_and_late_events_is_the_same_in_any_bat
     assert happened["read again"] > 0
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_of_records_that_are_one_the_same_stays_whatever_arrives_first_and_is_forgotten(seed: int) -> None:
+    chance = random.Random(seed)
+    log = Log().start(0).up(0, resume=0)
+    for step in range(1, 60):
+        for dur in chance.sample([0.5, 2.0, 9.5, 10.0], chance.choice([1, 1, 2, 3])):
+            log.step(10 + 2 * step, step, dur=dur, count=chance.choice([None, None, 2]))
+    events = log.failure(140).as_attempt(1).up(150, resume=30).steps(160, 31, 40).end(190).events
+    chance.shuffle(events)
+    fed(events, 7, 2, 2, ask=chance)
+
+
 # ---- what comes later, and changes what was said
 
 
@@ -169,6 +181,26 @@ def test_answer_after_a_look_is_that_of_one_pass(first: Log, later: Log) -> None
     whole(ledger)
     ledger.add(later.events)
     assert unlike(whole(ledger), whole(at_once)) == []
+
+
+@pytest.mark.parametrize("keep", [2, 3, 4])
+@pytest.mark.parametrize("after", range(12))
+def test_save_told_late_right_after_a_record_that_was_folded_for_good_is_booked_from_its_beginning(
+    keep: int, after: int
+) -> None:
+    # step 20 ended at 50, the next at 90: the save of 20 at 88 shows that step 20 itself had stalled, from 48 on
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 20).steps(88, 21, 21 + after)
+    late = Log().save(20, 88, 88.5)
+    at_once = Ledger()
+    at_once.add(log.events + late.events)
+    with little_memory(keep, 100):
+        ledger = Ledger()
+        for batch in batches(log.events, 1):
+            ledger.add(batch)
+            ledger.books("r")
+        ledger.add(late.events)
+        assert unlike(whole(ledger), whole(at_once)) == []
+    assert ledger.books("r").subs_us["restart/stall"] == 38 * SECOND
 
 
 # ---- what it costs

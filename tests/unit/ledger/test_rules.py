@@ -602,3 +602,18 @@ def test_attempt_that_left_a_save_open_ends_with_its_failure_not_with_the_next_i
     log = Log().start(0).up(0, resume=0).steps(10, 1, 5).own("checkpoint.start", 20, step=5).failure(30)
     answer = read(log.up(40, resume=5).steps(50, 6, 7).end(54))
     assert answer.attempt_times == [(0, 30), (40, 54)]
+
+
+def test_of_several_ranks_that_go_on_the_lowest_is_believed(read: Read) -> None:
+    # rank 0 falls silent at 20; rank 1 ends step 8 at 26, rank 2 at 27
+    log = Log().start(0).up(0, resume=0).steps(10, 1, 5)
+    for step in range(6, 9):
+        log.step(2 * step + 10, step, rank=1).step(2 * step + 11, step, rank=2)
+    answer = read(log.failure(27).end(40, "completed"))
+    assert answer.stretches("kept") == [(10, 26)]
+    assert answer.stretches("lost") == [(26, 27)]
+
+
+@pytest.mark.parametrize(("silent", "status"), [(6 * 3600 - 0.001, "running"), (6 * 3600, "abandoned")])
+def test_run_is_abandoned_once_it_was_silent_for_six_hours(read: Read, silent: float, status: str) -> None:
+    assert read(simple(), now=35 + silent).status == status

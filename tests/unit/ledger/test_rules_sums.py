@@ -260,3 +260,27 @@ def test_gap_that_is_reported_as_a_minute_begins_is_that_minutes(read: Read) -> 
 def test_gap_makes_all_its_minutes_incomplete(read: Read) -> None:
     answer = read(begun().steps(10, 1, 100).add("gap", 125, node="n", dropped=5, since=T0 + 59).end(210))
     assert [incomplete for *_rest, incomplete in answer.minutes] == [True, True, True, False]
+
+
+def test_minutes_of_a_live_run_in_which_its_agents_are_silent_are_incomplete(read: Read) -> None:
+    log = begun().steps(10, 1, 5).add("heartbeat", 5, node="n")
+    assert [incomplete for *_rest, incomplete in read(log, now=200).minutes] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("durations", "lost"),
+    [((0.5, 4.0), 0.5), ((4.0, 0.5), 0.5), ((9.5, 10.0), 10.0), ((10.0, 9.5), 10.0)],
+)
+def test_of_two_records_that_are_one_the_first_in_canonical_order_counts(
+    read: Read, durations: tuple[float, float], lost: float
+) -> None:
+    # as text, 0.5 comes before 4.0, and 10.0 before 9.5: so much was in flight
+    log = begun().steps(10, 1, 5)
+    for dur in durations:
+        log.step(24, 6, dur=dur)
+    assert read(log.failure(40).end(50, "completed")).s("lost/in_flight") == [lost]
+
+
+def test_of_two_records_that_are_one_that_of_several_steps_comes_first(read: Read) -> None:
+    log = begun().steps(10, 1, 5).step(24, 7, dur=4).step(24, 7, dur=4, count=2).failure(40).end(50)
+    assert read(log).s("lost/in_flight") == [2]

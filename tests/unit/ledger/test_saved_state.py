@@ -62,14 +62,14 @@ def told() -> Log:
     log.steps(10, 1, 40).save(40, 90, 95).phase("eval", 95, 130).steps(130, 41, 60)
     log.own("phase.start", 170, name="eval").add("gap", 175, node="n", since=1_760_000_160)
     log.as_attempt(None).rollback(176, 40, "nan").as_attempt(0).steps(180, 41, 50).failure(205)
-    log.add("heartbeat", 200, node="n").add("heartbeat", -400_000, node="lone")
+    log.add("heartbeat", 200, node="n").add("health", -400_000, node="lone", check="xid")
     return log.as_attempt("b").up(260, resume=45).steps(270, 46, 60).persisted(330, 60)
 
 
 def later() -> Log:
     """It goes on: what was told earlier matters for each of these."""
     log = Log(attempt="b").own("phase", 180, name="eval", attempt=0).rollback(302, 50, "sdc").steps(310, 51, 70)
-    log.add("allocation.end", 400, gpus=8).add("heartbeat", -400_010, node="lone")
+    log.add("allocation.end", 400, gpus=8).add("health", -400_010, node="lone", check="xid")
     log.as_attempt(None).rollback(176, 40, "nan").stop(360).as_attempt(0).step(171, 61)
     return log.add("heartbeat", 700, node="n").end(720, "cancelled")
 
@@ -97,6 +97,48 @@ def test_state_holds_what_nobody_has_asked_to_be_restated_yet() -> None:
     other = taken_up(ledger)
     assert len(other.restated()) == 10
     assert other.restated() == []
+
+
+def test_state_knows_for_when_it_was_asked() -> None:
+    # booked up to 400; then it turns out that a step had ended at 390
+    first = Ledger()
+    first.add(Log().start(0).up(0, resume=0).steps(10, 1, 10).events)
+    first.books("r", T0_US + 400 * SECOND)
+    second = taken_up(first)
+    later = Log().failure(50).as_attempt(1).up(60, resume=5).steps(70, 6, 160).events
+    for ledger in (first, second):
+        ledger.add(later)
+    assert second.restated() == first.restated() != []
+    assert unlike(whole(second, revisions=True), whole(first, revisions=True)) == []
+
+
+def test_state_knows_which_rollbacks_named_no_attempt() -> None:
+    # the rollback at 50 is attempt 0's until it is told that attempt 1 was running then
+    first = Ledger()
+    first.add(Log().start(0).up(0, resume=0).steps(10, 1, 20).as_attempt(None).rollback(55, 12).events)
+    first.books("r")
+    second = taken_up(first)
+    for ledger in (first, second):
+        ledger.add(Log(attempt=1).up(51, resume=20).steps(60, 13, 20).events)
+        assert ledger.books("r").num_attempts == 2
+    assert unlike(whole(second), whole(first)) == []
+    at_once = Ledger()
+    at_once.add(Log().start(0).up(0, resume=0).steps(10, 1, 20).as_attempt(None).rollback(55, 12).events)
+    at_once.add(Log(attempt=1).up(51, resume=20).steps(60, 13, 20).events)
+    assert unlike(whole(first), whole(at_once)) == []
+
+
+def test_state_holds_the_minutes_of_a_run_that_turned_out_to_be_none() -> None:
+    first = Ledger()
+    first.add(Log().start(0).up(0, resume=0).steps(0, 1, 20).end(40).events)
+    first.add(Log(attempt=1).start(120).up(120, resume=0).steps(120, 1, 60).end(240).events)
+    first.books("r#2")
+    first.add(Log().end(39, "cancelled").events)
+    assert first.runs() == ["r"]
+    second = taken_up(first)
+    gone = [(item.run, item.now) for item in second.restated() if item.run == "r#2"]
+    assert gone == [("r#2", None)] * 2
+    assert [item.run for item in first.restated()].count("r#2") == 2
 
 
 def test_state_of_a_ledger_that_was_asked_nothing_can_be_taken_up() -> None:
@@ -233,3 +275,13 @@ def test_steps_since_the_last_landed_checkpoint_are_held() -> None:
     held = state.unpack("r", ledger.save()["r"]).tracks[0].steps
     assert {step for _, step, _, _ in held} >= set(range(5001, 20_001))
     assert len(held) <= 15_000 + 3 * track.KEEP_STEPS
+
+
+def test_records_of_higher_ranks_are_held_only_beyond_the_leads() -> None:
+    ledger = Ledger(Fed())
+    for first in range(1, 5000, 50):
+        for rank in (1, 0):
+            ledger.add([Step(t=T0 + 2 * n, run="r", rank=rank, step=n, dur=2.0) for n in range(first, first + 50)])
+    held = state.unpack("r", ledger.save()["r"]).tracks[0]
+    assert held.lead == 0
+    assert sum(len(rows) for rows in held.ahead.values()) <= 50
