@@ -186,15 +186,3 @@ def test_record_of_several_steps_without_dur_took_no_longer_than_since_the_one_b
     assert ledger_answers(log.events, batch=batch)["r"].attempt_times == [(0, 80)]
     log = stepping().step(70, 10, dur=None).failure(50.5).end(80, "failed")
     assert ledger_answers(log.events, batch=batch)["r"].attempt_times == [(0, 70)]
-
-
-@pytest.mark.parametrize("keep", [2, 3, 4, 5])
-def test_records_that_end_together_are_folded_together(keep: int) -> None:
-    # two records at each time, a save right then of the later step
-    log = Log().start(0).up(0, resume=0)
-    for n in range(1, 21):
-        log.step(10 + 4 * n, 2 * n - 1).step(10 + 4 * n, 2 * n).save(2 * n, 10 + 4 * n, 11 + 4 * n)
-    at_once = ledger_answers(log.end(100).events)
-    with little_memory(keep, 2):
-        assert differences(ledger_answers(log.events, batch=1), at_once) == []
-        assert differences(ledger_answers(log.events, batch=7), at_once) == []

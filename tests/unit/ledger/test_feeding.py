@@ -126,6 +126,28 @@ def test_long_run_with_restarts_rollbacks_and_late_events_is_the_same_in_any_bat
     assert happened["read again"] > 0
 
 
+@pytest.mark.parametrize("keep", [2, 3, 4, 5])
+@pytest.mark.parametrize("late", [None, 1, 2, 3])
+def test_records_that_end_together_are_folded_together(keep: int, late: int | None) -> None:
+    # two records at each time, and a save of the later step right then; some come late
+    log = Log().start(0).up(0, resume=0)
+    for n in range(1, 21):
+        log.step(10 + 4 * n, 2 * n - 1).step(10 + 4 * n, 2 * n).save(2 * n, 10 + 4 * n, 11 + 4 * n)
+    events = log.end(100).events
+    if late is not None:
+        chance = random.Random(late)
+        places = {id(event): number + chance.randrange(60) for number, event in enumerate(events)}
+        events.sort(key=lambda event: places[id(event)])
+    at_once = Ledger()
+    at_once.add(events)
+    ledger = Ledger()
+    with little_memory(keep, 50):
+        for batch in batches(events, 1):
+            ledger.add(batch)
+            ledger.runs()
+        assert unlike(whole(ledger), whole(at_once)) == []
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_of_records_that_are_one_the_same_stays_whatever_arrives_first_and_is_forgotten(seed: int) -> None:
     chance = random.Random(seed)
@@ -146,6 +168,12 @@ def unseen() -> Log:
     return Log().start(0, checkpoints="unseen").up(0, resume=0).steps(10, 1, 5)
 
 
+def ahead_of_a_save() -> Log:
+    """Broken at 40 after steps of 4 s and a save of a step done before."""
+    log = Log(dur=4).start(0).add("allocation.start", 0, gpus=8).up(0, resume=0).steps(0, 1, 5)
+    return log.save(3, 25, 28).failure(40)
+
+
 def twice_back() -> Log:
     """Attempt 1 goes on from 7, attempt 2 from 5."""
     log = Log().start(0).up(0, resume=0).steps(10, 1, 10).failure(30).as_attempt(1).up(40, resume=7).steps(50, 8, 9)
@@ -158,10 +186,11 @@ def twice_back() -> Log:
         (unseen().save(3, 25, 28), Log().failure(40)),
         (unseen().save(3, 25, 28), Log().stop(40)),
         (unseen().save(3, 25, 28).save(3, 30, 31), Log().end(40)),
-        (
-            Log(dur=4).start(0).up(0, resume=0).steps(0, 1, 5).save(3, 25, 28).failure(40),
-            Log().add("allocation.start", 30),
-        ),
+        (ahead_of_a_save(), Log().add("allocation.end", 30, gpus=4)),
+        (Log().start(0).add("heartbeat", 90, node="n"), Log().phase("reload", 10, 20)),
+        (Log().start(0).add("heartbeat", 30, node="n"), Log().add("heartbeat", 90, node="n")),
+        (Log().start(0).add("heartbeat", 300, node="n"), Log().end(130)),
+        (Log().start(0).end(130), Log().end(100)),
         (twice_back(), Log(attempt=1).failure(54, "network")),
         (twice_back(), Log(attempt=1).stop(54)),
         (twice_back().end(90), Log().end(89, "cancelled")),

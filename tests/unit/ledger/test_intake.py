@@ -209,6 +209,7 @@ def test_what_lasted_longer_than_since_1970_began_then(event: dict[str, object])
     ledger.add([from_dict({"t": 12.0, "run": "r", "attempt": 0, "rank": 0, **event})])
     books, found = ledger.books("r"), ledger.details("r")
     assert books.start_us >= 0
+    assert books.accounts_us["checkpoint"] == (12 * SECOND if event["kind"] == "checkpoint.saved" else 0)
     assert sum(books.accounts_us.values()) == books.wall_us
     assert all(segment.start_us >= 0 for segment in found.segments)
     assert all(minute.start_us >= 0 for minute in found.minutes)

@@ -279,3 +279,9 @@ def test_each_save_stands_in_the_records_once_also_after_a_rollback() -> None:
     log = saved().rollback(36, 5).steps(36, 6, 8).save(8, 42, 43).failure(45).as_attempt(0).up(60, resume=8)
     log.steps(70, 9, 10).save(10, 74, 75)
     assert [(save.step, save.attempt) for save in details(log).checkpoints] == [(5, 0), (8, 0), (10, 1)]
+
+
+def test_restart_of_a_stop_counts_from_the_last_work_also_where_the_next_attempt_had_begun() -> None:
+    # attempt 1 was up a second before the last step of attempt 0 ended
+    (stop,) = interruptions(saved().as_attempt(1).up(34, resume=10).steps(50, 11, 12).end(54))
+    assert stop.restart_us == 15 * SECOND

@@ -284,3 +284,8 @@ def test_of_two_records_that_are_one_the_first_in_canonical_order_counts(
 def test_of_two_records_that_are_one_that_of_several_steps_comes_first(read: Read) -> None:
     log = begun().steps(10, 1, 5).step(24, 7, dur=4).step(24, 7, dur=4, count=2).failure(40).end(50)
     assert read(log).s("lost/in_flight") == [2]
+
+
+def test_minute_between_two_records_of_one_batch_is_silent(read: Read) -> None:
+    log = begun().add("heartbeat", 5, node="n").steps(10, 1, 5).step(190, 60).step(192, 61).end(200)
+    assert [incomplete for *_rest, incomplete in read(log).minutes] == [False, True, True, False]
