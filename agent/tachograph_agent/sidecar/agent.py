@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from tachograph_agent.sidecar import quiet_log
 from tachograph_agent.sidecar.allocation import Allocation
@@ -28,6 +29,9 @@ from tachograph_agent.sidecar.own_events import OwnEvents
 from tachograph_agent.sidecar.sender import Sender
 from tachograph_agent.sidecar.ship import Shipper
 from tachograph_agent.spool.layout import refuse_foreign
+
+if TYPE_CHECKING:
+    from tachograph_agent.sidecar.logs import LogFollower
 
 DRAIN_S = 4.0
 GOODBYE_S = 0.7
@@ -92,6 +96,25 @@ class Agent:
             NoticeFiles(config.notice_files, config.state_directory, self.own, self._live_runs).watch,
         ]
 
+        self._logs = self._make_logs()
+
+    def _make_logs(self) -> list[LogFollower]:
+        """The logs that this node's agent is to read. Adapters are imported only where there is one."""
+        told = self.config
+        if not told.logs:
+            return []
+        from tachograph_agent.sidecar.logowner import reason_not_to_read
+        from tachograph_agent.sidecar.logs import LogFollower
+
+        ours = []
+        for options in told.logs:
+            reason = reason_not_to_read(options.path, told.node, told.log_owner)
+            if reason is None:
+                ours.append(LogFollower(options, told.state_directory, self.own.keep))
+            else:
+                log.warning("%s is not followed here: %s", options.path, reason)
+        return ours
+
     def _live_runs(self) -> list[LiveRun]:
         return [live for live in self.loop.liveness.live_runs().values() if live.alive]
 
@@ -116,8 +139,12 @@ class Agent:
         self._heartbeat.start()
         allocation = Allocation(self.own, self.config.holds_gpus)
         allocation.begin()
+        for follower in self._logs:
+            follower.start()
         while not self._stop.is_set():
             self._turn()
+        for follower in self._logs:
+            follower.stop()
         allocation.end()
         self._drain()
         return 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tachograph_agent.identity import NODES, identify
+from tachograph_agent.identity import NODES, identify, one_line
 
 DEFAULT_SPOOL = "/var/spool/tachograph"
 DEFAULT_METRICS = "127.0.0.1:9464"
@@ -34,6 +34,15 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class LogOptions:
+    """One trainer's log to follow. ``format`` is recognised where it is None."""
+
+    path: Path
+    run: str
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All that a running agent is told."""
 
@@ -49,6 +58,8 @@ class Config:
     max_bytes_per_s: float = 64 * 1024**2
     bounds: Bounds = Bounds()
     metrics: tuple[str, int] | None = None
+    logs: tuple[LogOptions, ...] = ()
+    log_owner: str | None = None
     notice_files: tuple[Path, ...] = ()
     holds_gpus: int | None = None
     log_format: str = "text"
@@ -78,6 +89,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--state-dir",
         metavar="DIR",
         help="positions and refused batches (default: $TACHOGRAPH_STATE_DIR, else .agent in the spool)",
+    )
+    group = parser.add_argument_group("trainers' own logs, without a change to their code")
+    group.add_argument(
+        "--log", metavar="FILE", action="append", default=[], help="a log to follow as it grows; may be repeated"
+    )
+    group.add_argument(
+        "--log-adapter",
+        metavar="FORMAT",
+        action="append",
+        default=[],
+        help="its format, as tachograph formats lists them (default: recognised); one for all logs, or one for each",
+    )
+    group.add_argument(
+        "--log-run",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="its run (default: $TACHOGRAPH_RUN); one for all logs, or one for each",
+    )
+    group.add_argument(
+        "--log-owner",
+        metavar="NODE",
+        help="the only node whose agent reads the logs; must be told where they are on a shared file system",
     )
     group = parser.add_argument_group("how")
     group.add_argument("--encoding", choices=ENCODINGS, default="gzip", help="how batches are packed (default: gzip)")
@@ -149,6 +183,8 @@ def config_of(told: argparse.Namespace, env: Mapping[str, str] | None = None) ->
             size_bytes("--min-free", told.min_free, least=0),
         ),
         metrics=_listen(told.metrics),
+        logs=_logs(told, env),
+        log_owner=told.log_owner,
         notice_files=tuple(Path(name) for name in told.notice_file),
         holds_gpus=_holds_gpus(told.holds_gpus, env),
         log_format=told.log_format,
@@ -171,6 +207,34 @@ def span_s(option: str, told: str, *, least: float) -> float:
     if match is None or (seconds := float(match[1]) * (0.001 if match[2] == "ms" else _SPANS[match[2]])) < least:
         raise ConfigError(f"{option} {told!r}: expected a time of at least {least:g} s, such as 5s, 12h or 7d")
     return seconds
+
+
+def _logs(told: argparse.Namespace, env: Mapping[str, str]) -> tuple[LogOptions, ...]:
+    paths = [Path(name).absolute() for name in told.log]
+    formats = _one_each("--log-adapter", told.log_adapter, len(paths))
+    runs = _one_each("--log-run", told.log_run or [env.get("TACHOGRAPH_RUN") or None], len(paths))
+    if paths and None in runs:
+        raise ConfigError(f"--log {told.log[0]!r}: of which run is it? give --log-run NAME, or set TACHOGRAPH_RUN")
+    if any(formats):
+        from tachograph_agent.trainers.registry import adapters
+
+        for name in formats:
+            if name is not None and name not in adapters():
+                raise ConfigError(f"--log-adapter {name!r} is not known; known are {', '.join(adapters())}")
+    return tuple(
+        LogOptions(path, one_line(run or ""), form) for path, run, form in zip(paths, runs, formats, strict=True)
+    )
+
+
+def _one_each(option: str, told: Sequence[str | None], number: int) -> list[str | None]:
+    """One for each log: what is told once holds for all."""
+    if len(told) <= 1:
+        return [told[0] if told else None] * number
+    if len(told) != number:
+        raise ConfigError(
+            f"{option} is given {len(told)} times for {number} logs; give it once, or once for each --log"
+        )
+    return list(told)
 
 
 def _holds_gpus(told: str | None, env: Mapping[str, str]) -> int | None:
