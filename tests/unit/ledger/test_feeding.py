@@ -127,25 +127,27 @@ def test_long_run_with_restarts_rollbacks_and_late_events_is_the_same_in_any_bat
 
 
 @pytest.mark.parametrize("keep", [2, 3, 4, 5])
-@pytest.mark.parametrize("late", [None, 1, 2, 3])
-def test_records_that_end_together_are_folded_together(keep: int, late: int | None) -> None:
-    # two records at each time, and a save of the later step right then; some come late
-    log = Log().start(0).up(0, resume=0)
-    for n in range(1, 21):
-        log.step(10 + 4 * n, 2 * n - 1).step(10 + 4 * n, 2 * n).save(2 * n, 10 + 4 * n, 11 + 4 * n)
-    events = log.end(100).events
-    if late is not None:
-        chance = random.Random(late)
-        places = {id(event): number + chance.randrange(60) for number, event in enumerate(events)}
-        events.sort(key=lambda event: places[id(event)])
+@pytest.mark.parametrize("held_back", [1, 2, 3, 5, 8])
+def test_record_that_comes_late_and_ended_with_another_is_folded_before_it(keep: int, held_back: int) -> None:
+    # two records at each time: the first took nearly all the time since the last pair, and comes some pairs late
+    early: list[AnyEvent] = []
+    waiting: list[AnyEvent] = []
+    for n in range(1, 31):
+        waiting += Log().step(100 * n, 2 * n - 1, dur=95).events
+        early += Log().step(100 * n, 2 * n, dur=1).events
+        if n > held_back:
+            early.append(waiting.pop(0))
+    events = Log().start(0).up(0, resume=0).events + early + waiting + Log().end(3000).events
     at_once = Ledger()
     at_once.add(events)
-    ledger = Ledger()
-    with little_memory(keep, 50):
-        for batch in batches(events, 1):
-            ledger.add(batch)
-            ledger.runs()
-        assert unlike(whole(ledger), whole(at_once)) == []
+    assert at_once.books("r").subs_us["restart/stall"] == 0
+    for size in (1, 3):
+        ledger = Ledger()
+        with little_memory(keep, 50):
+            for batch in batches(events, size):
+                ledger.add(batch)
+                ledger.runs()
+            assert unlike(whole(ledger), whole(at_once)) == []
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -617,3 +617,9 @@ def test_of_several_ranks_that_go_on_the_lowest_is_believed(read: Read) -> None:
 @pytest.mark.parametrize(("silent", "status"), [(6 * 3600 - 0.001, "running"), (6 * 3600, "abandoned")])
 def test_run_is_abandoned_once_it_was_silent_for_six_hours(read: Read, silent: float, status: str) -> None:
     assert read(simple(), now=35 + silent).status == status
+
+
+def test_first_start_of_a_rank_says_what_was_restored() -> None:
+    # as long as nothing has stepped; what was executed decides in the end
+    log = Log().start(0).up(0, resume=5, rank=0).up(4, resume=7, rank=0).steps(30, 10, 12).end(36)
+    assert ledger_answers(log.events)["r"].stretches("kept") == [(22, 36)]

@@ -241,3 +241,9 @@ def test_late_start_changes_a_phase_from_its_old_start_on() -> None:
         assert ledger.books("r").subs_us["kept/eval"] == 38_000_000
         ledger.add(Log().own("phase.start", 50, name="eval").events)
         assert ledger.books("r").subs_us["kept/eval"] == 10_000_000
+
+
+def test_open_wait_in_which_an_evaluation_was_told_does_not_book_it_twice(read: Read) -> None:
+    log = saved().own("phase.start", 36, name="data_wait").phase("eval", 40, 46)
+    answer = read(log, now=60)
+    assert answer.s("kept", "kept/eval", "wall") == [45, 6, 60]
