@@ -20,6 +20,7 @@ from tachograph_agent.sidecar import deadletter
 from tachograph_agent.sidecar.batch import STEP_MARK, Batch, batch_of, halves, has_lifecycle
 from tachograph_agent.sidecar.counters import Counters
 from tachograph_agent.sidecar.liveness import Liveness
+from tachograph_agent.sidecar.losses import losses
 from tachograph_agent.sidecar.own_events import OwnEvents
 from tachograph_agent.sidecar.ship import Answer, Backoff, Fate
 from tachograph_agent.sidecar.status import Status
@@ -268,15 +269,20 @@ class Loop:
         path = deadletter.keep(self._state_directory / "dead-letter", batch, answer.detail)
         if path is None:
             self.drop(batch.lines, "the collector refused it and the disk the dead letter")
-        log.error("%d events were refused for good (%s); kept in %s", batch.num_lines, answer.detail, path)
+        where = "not kept" if path is None else f"kept in {path}"
+        log.error("%d events were refused for good (%s); %s", batch.num_lines, answer.detail, where)
         self._confirm(batch)
 
     def drop(self, lines: bytes, why: str) -> None:
-        """Count lines that are given up, and say so in a ``gap``."""
+        """Count lines that are given up, and say so in a ``gap`` of each run that they are of."""
         num_steps, num_lines = lines.count(STEP_MARK), lines.count(b"\n")
         self.counters.dropped["step"] += num_steps
         self.counters.dropped["lifecycle"] += num_lines - num_steps
-        self.own.write("gap", dropped=num_lines, detail=why)
+        now_unix_s = self._unix_clock()
+        for loss in losses(lines):
+            # Told at the time of what is missing, so that the minutes after it are not taken for incomplete too.
+            t = min(now_unix_s, now_unix_s if loss.last_unix_s is None else loss.last_unix_s)
+            self.own.write("gap", t=t, run=loss.run, dropped=loss.num_events, since=loss.first_unix_s, detail=why)
         log.error("%d events are lost: %s", num_lines, why)
 
     # -- what is done ------------------------------------------------------------------------------------------------

@@ -152,6 +152,18 @@ def test_batch_refused_by_collector_and_disk_is_counted_and_told_by_a_gap(tmp_pa
     assert collector.kinds() == ["gap"]
 
 
+def test_gap_of_a_batch_that_is_lost_is_told_to_each_run_in_it(tmp_path: Path) -> None:
+    other = step(7).replace(b'"lab/run"', b'"lab/other"')
+    dead_file(tmp_path / "spool", step(1), step(2), other, END)
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "dead-letter").write_text("in the way")
+    collector = Collector(Answer(Fate.REFUSED, "answered 400"))
+    run_dry(loop_of(tmp_path / "spool", state, collector))
+    gaps = {gap["run"]: gap for gap in collector.events}
+    assert {run: gap["dropped"] for run, gap in gaps.items()} == {"lab/run": 3, "lab/other": 1}
+
+
 def test_positions_that_cannot_be_written_stop_nothing(tmp_path: Path) -> None:
     dead_file(tmp_path / "spool", step(1), END)
     (tmp_path / "state").write_text("in the way")
