@@ -31,6 +31,7 @@ from tachograph_agent.sidecar.ship import Shipper
 from tachograph_agent.spool.layout import refuse_foreign
 
 if TYPE_CHECKING:
+    from tachograph_agent.health.runner import Health
     from tachograph_agent.sidecar.logs import LogFollower
 
 DRAIN_S = 4.0
@@ -68,7 +69,7 @@ class Agent:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.counters = Counters()
-        self.own = OwnEvents(config.spool, config.node, self.counters)
+        self.own = OwnEvents(config.spool, config.node)
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._shipper = self._make_shipper()
@@ -95,8 +96,25 @@ class Agent:
             ClockOffset(self.own, lambda: self._shipper.clock_offset_s, lambda: self.loop.status).watch,
             NoticeFiles(config.notice_files, config.state_directory, self.own, self._live_runs).watch,
         ]
-
+        self._health = self._make_health()
         self._logs = self._make_logs()
+
+    def _make_health(self) -> Health | None:
+        """The node's checks, which get their turns as a watcher; None if they are not wanted."""
+        told = self.config.health
+        if told is None:
+            return None
+        from tachograph_agent.health.ours import node_checks
+        from tachograph_agent.health.runner import Health
+        from tachograph_agent.sidecar.nodehealth import NodeHealth
+
+        config = self.config
+        checks = node_checks(
+            config.spool, config.state_directory, lambda: self._shipper.clock_offset_s, told.disks, told.kernel_log
+        )
+        health = Health(checks, least_every_s=told.least_every_s)
+        self.watchers.append(NodeHealth(self.own, health, lambda: self.loop.status, self.counters).watch)
+        return health
 
     def _make_logs(self) -> list[LogFollower]:
         """The logs that this node's agent is to read. Adapters are imported only where there is one."""
@@ -184,7 +202,12 @@ class Agent:
 
         try:
             serve(
-                AgentMetrics(self.counters, lambda: self.loop.status, lambda: self._shipper.clock_offset_s),
+                AgentMetrics(
+                    self.counters,
+                    lambda: self.loop.status,
+                    lambda: self._shipper.clock_offset_s,
+                    health_states=self._health.states if self._health is not None else dict,
+                ),
                 self.config.metrics,
             )
         except OSError as error:

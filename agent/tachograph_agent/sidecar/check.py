@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from tachograph_agent.sidecar.batch import Batch
@@ -17,6 +18,11 @@ from tachograph_agent.sidecar.ship import Fate, Shipper
 from tachograph_agent.spool.follow import Follower
 
 LARGE_OFFSET_S = 2.0
+STATES = {
+    "blind": "it could be seen with what deploy/ gives; the rest works without",
+    "failed": "mend or remove it; the rest works without",
+    "hung": "what it asks hangs; the rest works without",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ def look(config: Config) -> Iterator[Finding]:
     yield from _spool(config.spool)
     yield _state(config.state_directory)
     yield from _collector(config)
-    yield _kernel_log(Path("/dev/kmsg"))
+    yield from _health(config)
 
 
 def _spool(spool: Path) -> Iterator[Finding]:
@@ -134,13 +140,26 @@ def _collector(config: Config) -> Iterator[Finding]:
         yield Finding("clock", f"the collector's clock less this node's is {offset_s:+.3f} s", advice)
 
 
-def _kernel_log(path: Path) -> Finding:
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
-    except OSError as error:
-        return Finding(
-            "kernel log",
-            f"{path}: {error.strerror}; GPU errors in it are not seen",
-            "give the agent CAP_SYSLOG and the device, as deploy/ does; the rest works without",
-        )
-    return Finding("kernel log", f"{path} can be read")
+def _health(config: Config) -> Iterator[Finding]:
+    told = config.health
+    if told is None:
+        yield Finding("health", "is not looked at (--no-health)")
+        return
+    from tachograph_agent.health.ours import node_checks
+    from tachograph_agent.health.survey import survey
+
+    # What the agent remembers is left alone: the kernel's log is read from its end on.
+    with TemporaryDirectory(prefix="tachograph-check-") as nothing:
+        seen = survey(node_checks(config.spool, Path(nothing), lambda: None, told.disks, told.kernel_log))
+    for each in seen:
+        name = each.name.partition(" ")[0]
+        if each.state == "absent":
+            yield Finding(name, str(each.told[0]["detail"]))
+            continue
+        if each.state == "ok" and not each.told:
+            yield Finding(name, f"looked at{each.name.removeprefix(name)}, nothing found")
+        elif not each.told:
+            yield Finding(name, "has not come back in time", "see docs/health.md")
+        for found in each.told:
+            advice = STATES.get(each.state, f"{found['severity']}: the agent tells it to each run that has ranks here")
+            yield Finding(name, str(found["detail"]), advice)

@@ -43,6 +43,15 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthOptions:
+    """How the node's health is looked at."""
+
+    least_every_s: float = 0.0
+    disks: tuple[Path, ...] = ()
+    kernel_log: Path = Path("/dev/kmsg")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All that a running agent is told."""
 
@@ -62,6 +71,8 @@ class Config:
     log_owner: str | None = None
     notice_files: tuple[Path, ...] = ()
     holds_gpus: int | None = None
+    health: HealthOptions | None = HealthOptions()
+    """None: not looked at."""
     log_format: str = "text"
     log_level: str = "info"
 
@@ -112,6 +123,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--log-owner",
         metavar="NODE",
         help="the only node whose agent reads the logs; must be told where they are on a shared file system",
+    )
+    group = parser.add_argument_group("the node's health")
+    group.add_argument(
+        "--health",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="look at the kernel's log, GPUs, InfiniBand, memory, disks, stuck processes and the clock (default: yes)",
+    )
+    group.add_argument(
+        "--health-interval",
+        metavar="TIME",
+        default="0s",
+        help="no check looks more often than this (default: 0s, each at its own interval, of 2 to 60 seconds)",
+    )
+    group.add_argument(
+        "--health-disk",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a disk to look at besides the spool's, such as the one of checkpoints; may be repeated",
+    )
+    group.add_argument(
+        "--kernel-log",
+        metavar="FILE",
+        default="/dev/kmsg",
+        help="the kernel's log, where a container has it elsewhere (default: /dev/kmsg)",
     )
     group = parser.add_argument_group("how")
     group.add_argument("--encoding", choices=ENCODINGS, default="gzip", help="how batches are packed (default: gzip)")
@@ -187,6 +224,7 @@ def config_of(told: argparse.Namespace, env: Mapping[str, str] | None = None) ->
         log_owner=told.log_owner,
         notice_files=tuple(Path(name) for name in told.notice_file),
         holds_gpus=_holds_gpus(told.holds_gpus, env),
+        health=_health(told),
         log_format=told.log_format,
         log_level=told.log_level,
     )
@@ -235,6 +273,12 @@ def _one_each(option: str, told: Sequence[str | None], number: int) -> list[str 
             f"{option} is given {len(told)} times for {number} logs; give it once, or once for each --log"
         )
     return list(told)
+
+
+def _health(told: argparse.Namespace) -> HealthOptions | None:
+    least_every_s = span_s("--health-interval", told.health_interval, least=0.0)
+    disks = tuple(Path(name).absolute() for name in told.health_disk)
+    return HealthOptions(least_every_s, disks, Path(told.kernel_log)) if told.health else None
 
 
 def _holds_gpus(told: str | None, env: Mapping[str, str]) -> int | None:

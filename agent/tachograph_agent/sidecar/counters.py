@@ -19,8 +19,8 @@ class Counters:
     bytes_sent: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     """By class: ``step`` or ``lifecycle``."""
-    findings: Counter[str] = field(default_factory=Counter)
-    """Health findings by check."""
+    findings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Health findings by check and severity, each once, however many runs are told of it."""
     deaths: int = 0
     heartbeats_sent: int = 0
     heartbeats_dropped: int = 0

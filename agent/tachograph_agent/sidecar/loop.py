@@ -75,7 +75,7 @@ class Loop:
     ) -> None:
         self.node = node
         self.counters = counters if counters is not None else Counters()
-        self.own = own or OwnEvents(spool, node, self.counters, unix_clock)
+        self.own = own or OwnEvents(spool, node, unix_clock)
         self.positions = Positions.load(state_directory / "positions.json")
         self.follower = Follower(spool, self.positions.marks, self.own.is_ours)
         self.liveness = Liveness(self.follower, self.own)

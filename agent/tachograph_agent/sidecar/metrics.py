@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -25,8 +25,10 @@ class AgentMetrics(Collector):
         status: Callable[[], Status],
         clock_offset_s: Callable[[], float | None] = lambda: None,
         unix_clock: Callable[[], float] = time.time,
+        health_states: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._counters = counters
+        self._health_states = health_states
         self._status = status
         self._clock_offset_s = clock_offset_s
         self._unix_clock = unix_clock
@@ -52,10 +54,7 @@ class AgentMetrics(Collector):
         for name in CLASSES:
             dropped.add_metric([name], counters.dropped[name])
         yield dropped
-        findings = CounterMetricFamily("tachograph_agent_health_findings", "Findings on this node.", labels=["check"])
-        for name, number in sorted(counters.findings.items()):
-            findings.add_metric([name], number)
-        yield findings
+        yield from self._health()
         alive = sum(len(live.alive) for live in status.runs.values())
         lag_s = 0.0 if status.oldest_unix_s is None else max(self._unix_clock() - status.oldest_unix_s, 0.0)
         yield GaugeMetricFamily(
@@ -69,6 +68,22 @@ class AgentMetrics(Collector):
             yield GaugeMetricFamily(
                 "tachograph_agent_clock_offset_seconds", "The collector's clock less this node's.", offset_s
             )
+
+    def _health(self) -> Iterator[Metric]:
+        findings = CounterMetricFamily(
+            "tachograph_agent_health_findings", "Findings on this node.", labels=["check", "severity"]
+        )
+        for labels, number in sorted(self._counters.findings.items()):
+            findings.add_metric(labels, number)
+        yield findings
+        checks = GaugeMetricFamily(
+            "tachograph_agent_health_check",
+            "1 for each check: its state is ok, absent (nothing here to look at), blind, failed, hung, or new.",
+            labels=["check", "state"],
+        )
+        for labels in sorted(self._health_states().items()):
+            checks.add_metric(labels, 1.0)
+        yield checks
 
 
 def serve(metrics: AgentMetrics, address: tuple[str, int]) -> WSGIServer:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tachograph_agent.sidecar.counters import Counters
 from tachograph_agent.spool.layout import AGENT_DIRECTORY, segment_path
 from tachograph_agent.spool.rankfile import RankFile
 
@@ -23,13 +22,10 @@ class OwnEvents:
     The file is opened with the first event: an agent that has nothing to say leaves nothing behind.
     """
 
-    def __init__(
-        self, spool: Path, node: str, counters: Counters | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, spool: Path, node: str, clock: Callable[[], float] = time.time) -> None:
         self._spool = spool
         self._node = node
         self._clock = clock
-        self._counters = counters if counters is not None else Counters()
         self._directory = spool / f"u{os.getuid()}" / AGENT_DIRECTORY
         self._file: RankFile | None = None
         self._lock = threading.Lock()
@@ -38,11 +34,7 @@ class OwnEvents:
         """Write one event (None fields are left out); False if it can't be. ``t`` is now unless it is told."""
         told = {"kind": kind, "node": self._node, **fields, "t": round(self._clock() if t is None else t, 6)}
         plain = {name: value for name, value in told.items() if value is not None}
-        if not self.keep(json.dumps(plain, separators=(",", ":"), default=str).encode() + b"\n"):
-            return False
-        if kind == "health":
-            self._counters.findings[str(fields.get("check", "unknown"))] += 1
-        return True
+        return self.keep(json.dumps(plain, separators=(",", ":"), default=str).encode() + b"\n")
 
     def keep(self, lines: bytes) -> bool:
         """Write lines that are events already; False if they can't be."""

@@ -18,10 +18,11 @@ from tachograph_agent.sidecar.status import Status
 def test_scrape_sees_what_was_counted() -> None:
     counters = Counters(lines_read=12, events_stored=9, retries=2)
     counters.dropped["step"] = 3
-    counters.findings["xid"] += 1
+    counters.findings["xid", "critical"] += 1
     status = Status({("r", "1"): LiveRun("r", "1", [0, 1])}, 77, 2, 90.0)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(AgentMetrics(counters, lambda: status, lambda: -0.5, lambda: 100.0))
+    states = {"kernel": "blind", "nvml": "ok"}
+    registry.register(AgentMetrics(counters, lambda: status, lambda: -0.5, lambda: 100.0, lambda: states))
     told = generate_latest(registry).decode().splitlines()
     assert {
         "tachograph_agent_events_read_total 12.0",
@@ -29,7 +30,8 @@ def test_scrape_sees_what_was_counted() -> None:
         'tachograph_agent_events_dropped_total{class="step"} 3.0',
         'tachograph_agent_events_dropped_total{class="lifecycle"} 0.0',
         "tachograph_agent_send_retries_total 2.0",
-        'tachograph_agent_health_findings_total{check="xid"} 1.0',
+        'tachograph_agent_health_findings_total{check="xid",severity="critical"} 1.0',
+        'tachograph_agent_health_check{check="kernel",state="blind"} 1.0',
         "tachograph_agent_spool_bytes 77.0",
         "tachograph_agent_lag_seconds 10.0",
         "tachograph_agent_ranks_alive 2.0",
