@@ -1,0 +1,1 @@
+"""The books of runs while they run: who folds which run, what is folded, and what silence means."""
