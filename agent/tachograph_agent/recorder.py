@@ -42,6 +42,7 @@ GOODBYE = "recorder.end"
 ENDS_A_STRETCH = ("checkpoint.saved", "checkpoint.failed", "rollback")
 """After these, and after a phase that is no part of a step, the next step begins."""
 MAX_DETAIL = 500
+OFFSET_READINGS = 5
 MOST = 1e300
 """Between minus this and this a float is neither NaN nor infinite, which JSON has no words for."""
 log = logging.getLogger("tachograph")
@@ -159,7 +160,7 @@ class Recorder:
         self._ended = False
         self._second: tuple[int, bytes] = (-(10**18), b"")
         """When the present second began (monotonic) and the head of its lines; one tuple, since threads may race."""
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._offset_ns = _wall_offset_ns()
         self.identity: Identity = identify(run=run, attempt=attempt, node=node, rank=rank)
         where = Path(spool) if spool is not None else spool_directory()
         if where is None or os.environ.get("TACHOGRAPH", "").strip().lower() in ("off", "0", "false", "no"):
@@ -376,6 +377,15 @@ def _rest(
     if sections:
         line += f',"sections":{json.dumps(sections, separators=(",", ":"))}'
     return (line + "}\n").encode()
+
+
+def _wall_offset_ns() -> int:
+    """The wall clock less the monotonic one, by the quickest of a few readings: a slow one was held up."""
+    readings = []
+    for _ in range(OFFSET_READINGS):
+        before_ns, wall_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        readings.append((after_ns - before_ns, wall_ns - (before_ns + after_ns) // 2))
+    return min(readings)[1]
 
 
 def _short(value: object) -> str | None:

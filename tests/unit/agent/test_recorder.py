@@ -259,3 +259,22 @@ def test_forked_worker_records_nothing_and_keeps_no_lock(spool: Path) -> None:
     )
     assert result.stdout == "free\n"
     assert [event.step for event in events(spool) if isinstance(event, Step)] == [1]
+
+
+def test_process_that_is_held_up_as_it_reads_the_wall_clock_tells_the_right_time(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns, ahead_ns = [5_000_000_000], 1_760_000_000_000_000_000
+    held_up_ns = iter([9_000_000, 300, 7_000_000])
+
+    def wall_ns() -> int:
+        told_ns = now_ns[0] + ahead_ns
+        now_ns[0] += next(held_up_ns, 2_000_000)
+        return told_ns
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tachograph_agent.recorder.time.monotonic_ns", lambda: now_ns[0])
+        patched.setattr("tachograph_agent.recorder.time.time_ns", wall_ns)
+        make()
+    (start,) = map(decode, lines(spool))
+    assert start.t == pytest.approx((now_ns[0] + ahead_ns) / 1e9, rel=0, abs=2e-6)
