@@ -9,7 +9,9 @@ is what can't be seen here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tachograph_agent.health.runner import Health
@@ -19,19 +21,29 @@ from tachograph_agent.sidecar.status import Status
 
 REMEMBERED_S = 60.0
 """As in heartbeats."""
+NUM_TIMES = 1000
 log = logging.getLogger("tachograph.agent")
 
 
 class NodeHealth:
     """``watch`` is given a turn at each look at the spool; it never blocks and raises nothing."""
 
-    def __init__(self, own: OwnEvents, health: Health, status: Callable[[], Status], counters: Counters) -> None:
+    def __init__(
+        self,
+        own: OwnEvents,
+        health: Health,
+        status: Callable[[], Status],
+        counters: Counters,
+        unix_clock: Callable[[], float] = time.time,
+    ) -> None:
         self._own = own
         self._health = health
         self._status = status
         self._counters = counters
         self._seen_s: dict[str, float] = {}
         """Runs that are told, and when they last had ranks here."""
+        self._unix_clock = unix_clock
+        self._times: deque[float] = deque(maxlen=NUM_TIMES)
 
     def watch(self, now_s: float) -> None:
         """Start the looks that are due at ``now_s`` (monotonic) and tell what others have found."""
@@ -40,13 +52,11 @@ class NodeHealth:
         self._seen_s.update(dict.fromkeys(here, now_s))
         for run in [run for run, seen_s in self._seen_s.items() if now_s - seen_s > REMEMBERED_S]:
             del self._seen_s[run]
-        for run in begun:
-            for told in self._health.open():
-                self._write(run, told)
+        for told in self._health.open() if begun else ():
+            self._tell(begun, told)
         for told in self._health.run_due(now_s):
             self._say(told)
-            for run in sorted(self._seen_s):
-                self._write(run, told)
+            self._tell(sorted(self._seen_s), told)
 
     def _say(self, told: Mapping[str, Any]) -> None:
         """Once a finding, however many runs are told."""
@@ -57,6 +67,12 @@ class NodeHealth:
         self._counters.findings[check, severity] += 1
         log.warning("health, %s, %s: %s", check, severity, told["detail"])
 
-    def _write(self, run: str, told: Mapping[str, Any]) -> None:
+    def _tell(self, runs: Iterable[str], told: Mapping[str, Any]) -> None:
         fields = {name: value for name, value in told.items() if name != "t"}
-        self._own.write("health", t=told.get("t"), run=run, **fields)
+        # Two findings of one node at one time would be one event, whatever they say: they are a microsecond apart.
+        t = round(told.get("t", self._unix_clock()), 6)
+        while t in self._times:
+            t = round(t + 1e-6, 6)
+        self._times.append(t)
+        for run in runs:
+            self._own.write("health", t=t, run=run, **fields)

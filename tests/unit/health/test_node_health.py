@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent_server.server import identity
 from node_made_up import Says, at_once
 from tachograph_agent.health.finding import AbsentError, Finding
 from tachograph_agent.health.runner import Health
@@ -25,8 +27,9 @@ class Node:
         self.spool.mkdir()
         self.counters = Counters()
         self.status = Status()
-        self.own = OwnEvents(self.spool, "n1", lambda: 1_900_000_009.0)
-        self.health = NodeHealth(self.own, Health(checks, at_once), lambda: self.status, self.counters)
+        self.own = OwnEvents(self.spool, "n1")
+        health = Health(checks, at_once)
+        self.health = NodeHealth(self.own, health, lambda: self.status, self.counters, lambda: 1_900_000_009.0)
         self.num_read = 0
 
     def runs(self, *runs: str) -> None:
@@ -85,3 +88,11 @@ def test_a_run_that_starts_again_within_a_minute_is_not_told_again(tmp_path: Pat
     assert node.turn(10.0) == []
     node.runs("lab/a")
     assert node.turn(50.0) == []
+
+
+def test_gpus_that_are_lost_at_one_time_are_events_of_their_own(tmp_path: Path) -> None:
+    node = Node(tmp_path, Says([replace(XID, gpu=f"0000:{number:02x}:00") for number in range(8)], [XID, LOW]))
+    node.runs("lab/a")
+    told = node.turn(0.0) + node.turn(1.0)
+    assert len({identity(event) for event in told}) == len(told) == 10
+    assert max(abs(event["t"] - 1_900_000_000.5) for event in told if event["check"] == "xid") < 1e-4
