@@ -18,6 +18,7 @@ from pathlib import Path
 from collector_stub import StubCollector
 from own_account import Process, read_marks
 from tachograph_agent.events import decode
+from tachograph_agent.spool.layout import AGENT_DIRECTORY
 from tachograph_collector.ledger import Ledger
 from tachograph_collector.ledger.books import Books
 
@@ -109,10 +110,12 @@ class Cluster:
                 self._launchers.append(subprocess.Popen(command, stdout=log, stderr=log, env=env))
 
     def finish(self) -> None:
-        """Wait for the training's end, then let the agents drain."""
+        """Wait for the training's end and until all of it is shipped, then stop the agents."""
         for launcher in self._launchers:
             status = launcher.wait(timeout=END_S)
             assert status == 0, self.logs()
+        # What an agent ships within the seconds that it has to stop is another test's matter.
+        wait_for("the agents to ship what the ranks wrote", lambda: not self.unshipped())
         for agent in self._agents.values():
             agent.send_signal(signal.SIGTERM)
         for node, agent in self._agents.items():
@@ -130,6 +133,16 @@ class Cluster:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+    def unshipped(self) -> list[Path]:
+        """The ranks' files that are not confirmed yet: an agent deletes what the collector has."""
+        files = [path for node in NODES for path in (self.directory / node).glob("u*/*/*.jsonl")]
+        return [path for path in files if path.parent.name != AGENT_DIRECTORY]
+
+    def wait_until_refused(self) -> None:
+        """Until every agent has said that nobody takes its events."""
+        logs = [self.directory / f"agent-{node}.log" for node in NODES]
+        wait_for("agents without collector", lambda: all("events are not taken" in log.read_text() for log in logs))
 
     def logs(self) -> str:
         """The ends of what the launchers said."""
@@ -157,13 +170,13 @@ class Cluster:
         return process is not None and bool(process.steps) and process.steps[-1][0] >= number
 
     def wait_for_save(self, number: int, rank: int = 0) -> Process:
-        """Until that rank is in the save of that step."""
+        """Until that rank writes the save of that step."""
 
-        def is_saving() -> bool:
+        def is_writing() -> bool:
             process = self.latest(rank)
-            return process is not None and any(step == number for step, *_ in process.saves)
+            return process is not None and number in process.writing
 
-        wait_for(f"the save of step {number}", is_saving)
+        wait_for(f"the save of step {number}", is_writing)
         process = self.latest(rank)
         assert process is not None
         return process

@@ -13,6 +13,8 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +66,13 @@ class Model(nn.Module):
 class SlowWriter(FileSystemWriter):
     """A storage that takes its time, as storages do."""
 
-    def __init__(self, path: Path, write_s: float) -> None:
+    def __init__(self, path: Path, write_s: float, begins: Callable[[], None]) -> None:
         super().__init__(path)
         self._write_s = write_s
+        self._begins = begins
 
     def write_data(self, *arguments: Any) -> Any:
+        self._begins()
         time.sleep(self._write_s)
         return super().write_data(*arguments)
 
@@ -130,7 +134,7 @@ def main() -> None:
             continue
         marks("save_begin", step)
         state = {"model": model.module.state_dict()}
-        writer = SlowWriter(checkpoints / f"step-{step}", options.write_s)
+        writer = SlowWriter(checkpoints / f"step-{step}", options.write_s, partial(marks, "writing", step))
         if options.save_mode == "sync":
             dcp.save(watch.recorder, step, state, storage_writer=writer, process_group=save_group)
             marks("landed", step)
