@@ -239,7 +239,7 @@ books = Table(
 
 
 def _folded(name: str, *columns: Column[Any] | Index, comment: str) -> Table:
-    """A table of what was folded, by run and generation."""
+    """A table of what was folded, by run and generation, and by version for who reads what changed since."""
     return Table(
         name,
         metadata,
@@ -249,6 +249,7 @@ def _folded(name: str, *columns: Column[Any] | Index, comment: str) -> Table:
         Column("folded_seq", BigInteger, nullable=False),
         Column("version", BigInteger, nullable=False, comment="that of books when this row was last written"),
         *columns,
+        Index(f"{name}_version_idx", "tenant_id", "run_id", "generation", "version"),
         comment=comment,
     )
 
@@ -284,7 +285,6 @@ revisions = _folded(
     _need("checkpoint_us"),
     _need("lost_us"),
     _need("restart_us"),
-    Index("revisions_version_idx", "tenant_id", "run_id", "version"),
     comment="Each time that a booked minute was booked differently.",
 )
 
