@@ -43,8 +43,8 @@ def _told(line: bytes) -> tuple[str | None, float | None]:
     if not isinstance(event, dict):
         return None, None
     run, t = event.get("run"), event.get("t")
-    is_time = isinstance(t, int | float) and not isinstance(t, bool)
-    return run if isinstance(run, str) else None, float(t) if is_time else None
+    run = run if isinstance(run, str) else None
+    return run, float(t) if isinstance(t, int | float) and not isinstance(t, bool) else None
 
 
 def _named(line: bytes) -> str | None:
