@@ -43,6 +43,8 @@ ENDS_A_STRETCH = ("checkpoint.saved", "checkpoint.failed", "rollback")
 """After these, and after a phase that is no part of a step, the next step begins."""
 MAX_DETAIL = 500
 OFFSET_READINGS = 5
+LONGEST_S = 1e9
+"""No step lasts longer; a duration that does is none."""
 MOST = 1e300
 """Between minus this and this a float is neither NaN nor infinite, which JSON has no words for."""
 log = logging.getLogger("tachograph")
@@ -212,17 +214,22 @@ class Recorder:
         stage: int | None = None,
         sections: dict[str, float] | None = None,
     ) -> None:
-        """Step ``number`` (1-based) is done. Without ``dur_s``: the time since the last step or save ended."""
+        """Step ``number`` (1-based) is done. Without ``dur_s``: the time since the last step or save ended.
+
+        A ``dur_s`` that can be no duration (negative, NaN) is left out: it is not known.
+        """
         file = self._file
         if file is None:
             return
         try:
             now_ns = monotonic_ns()
             last_ns, self._last_end_ns = self._last_end_ns, now_ns
-            if dur_s is None and last_ns is not None:
-                dur_s = (now_ns - last_ns) / 1e9
+            if dur_s is not None:
+                dur_us = int(dur_s * 1e6 + 0.5) if 0.0 <= dur_s < LONGEST_S else -1
+            else:
+                dur_us = -1 if last_ns is None else (now_ns - last_ns + 500) // 1000
             # This is all that a step costs the training loop: one formatting of bytes, after a head that is made once a
-            # second, since most of the cost is digits.
+            # second, since most of the cost is digits; those of whole numbers cost least.
             second_ns, head = self._second
             if not 0 <= now_ns - second_ns < 1_000_000_000:
                 second_ns, head = self._next_second(now_ns)
@@ -232,15 +239,18 @@ class Recorder:
                 rest = _rest(busy_s, grad_norm, tokens, stage, sections)
             if count != 1:
                 rest = b',"count":%d%s' % (count, rest)
-            if loss is not None and (type(loss) is not float or dur_s is None or not -MOST < loss < MOST):
+            if loss is not None and (type(loss) is not float or dur_us < 0 or not -MOST < loss < MOST):
                 rest = b',"loss":%s%s' % (_number(loss).encode(), rest)
                 loss = None
-            if dur_s is None:
+            if dur_us < 0:
                 line = b'%s%06d,"step":%d%s' % (head, micros, number, rest)
-            elif loss is None:
-                line = b'%s%06d,"step":%d,"dur":%.6f%s' % (head, micros, number, dur_s, rest)
             else:
-                line = b'%s%06d,"step":%d,"dur":%.6f,"loss":%.9g%s' % (head, micros, number, dur_s, loss, rest)
+                seconds, dur_us = divmod(dur_us, 1_000_000)
+                if loss is None:
+                    line = b'%s%06d,"step":%d,"dur":%d.%06d%s' % (head, micros, number, seconds, dur_us, rest)
+                else:
+                    told = (head, micros, number, seconds, dur_us, loss, rest)
+                    line = b'%s%06d,"step":%d,"dur":%d.%06d,"loss":%.9g%s' % told
             if not file.append(line) or self._gap_since_s is not None:
                 self._mind_the_gap()
         except Exception:  # noqa: BLE001 - whatever a loop hands over must not end its training

@@ -70,6 +70,25 @@ def test_step_done_without_a_duration_lasts_since_the_step_or_save_before(spool:
     assert second.dur <= second.t - saved.t + 1e-5
 
 
+@pytest.mark.parametrize(
+    ("dur_s", "told"),
+    [(0.25, 0.25), (0.0000004, 0.0), (1.9999996, 2.0), (7.0000014, 7.000001), (86_400.5, 86_400.5), (3, 3.0)],
+)
+def test_duration_is_told_to_the_nearest_microsecond(spool: Path, dur_s: float, told: float) -> None:
+    make().step_done(1, dur_s=dur_s, loss=0.5)
+    (event,) = events(spool)
+    assert isinstance(event, Step)
+    assert (event.dur, event.loss) == (told, 0.5)
+
+
+@pytest.mark.parametrize("dur_s", [-0.5, math.nan, math.inf, 1e300])
+def test_duration_that_can_be_none_is_left_out_and_the_step_stays(spool: Path, dur_s: float) -> None:
+    make().step_done(1, dur_s=dur_s, loss=0.5)
+    (event,) = events(spool)
+    assert isinstance(event, Step)
+    assert (event.step, event.dur, event.loss) == (1, None, 0.5)
+
+
 def test_nan_loss_is_recorded_as_nan(spool: Path) -> None:
     make().step_done(1, loss=math.nan, grad_norm=math.inf)
     (event,) = events(spool)
