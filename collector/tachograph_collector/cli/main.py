@@ -20,6 +20,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Say how often to save, what goodput to expect, and what each step of engineering would buy.",
     ),
     "doc": ("tachograph_collector.cli.doc:doc", "Write the fault-tolerance design document of a plan, in Markdown."),
+    "collector": (
+        "tachograph_collector.cli.collector:collector",
+        "Take what agents send, keep it, book every minute, and serve the books.",
+    ),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }
 """By name: where the command is, and what its first line of help says (so that --help imports none of them)."""

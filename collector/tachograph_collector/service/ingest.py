@@ -1,0 +1,7 @@
+"""``POST /v1/events``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["ingest"])

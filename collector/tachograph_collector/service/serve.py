@@ -1,0 +1,147 @@
+"""Runs one collector until it is told to stop: opens what it needs, serves, and lets go of everything in order."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import uvicorn
+
+from tachograph_collector.service import logs
+from tachograph_collector.service.app import create_app
+from tachograph_collector.service.settings import Settings
+from tachograph_collector.service.single import only_one
+from tachograph_collector.service.state import KeepsLedgers, NoKeeper
+from tachograph_collector.store.database import Database
+
+BACKLOG = 4096
+KEEP_ALIVE_S = 75
+log = logging.getLogger("tachograph.service")
+
+
+class ServeError(Exception):
+    """The collector can't run as it was told; the sentence says what keeps it and what to do."""
+
+
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises ``ServeError``, and ``StoreError`` for the database."""
+    logs.set_up(settings.log_format, settings.log_level)
+    _check_open(settings)
+    with ExitStack() as stack:
+        database = Database(settings.database_url)
+        stack.callback(database.close)
+        stack.enter_context(only_one(database))
+        _prepare(database)
+        listener = stack.enter_context(_listener(settings))
+        app = create_app(settings, database, _keeper(database, settings))
+        server = _Server(
+            uvicorn.Config(
+                app,
+                loop="uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=round(settings.stop_timeout_s),
+                ssl_certfile=settings.tls_cert,
+                ssl_keyfile=settings.tls_key,
+            )
+        )
+        port = listener.getsockname()[1]
+        scheme = "https" if settings.has_tls else "http"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        server.says = f"serving {scheme}://{host}:{port}, database {database}, version {version('tachograph')}"
+        server.run(sockets=[listener])
+        log.info("stopped")
+
+
+def _prepare(database: Database) -> None:
+    """Until store/upgrade.py is there."""
+    if find_spec("tachograph_collector.store.upgrade") is None:
+        from tachograph_collector.store.schema import metadata, tenants
+
+        metadata.create_all(database.engine)
+        with database.write() as connection:
+            if connection.execute(tenants.select()).first() is None:
+                connection.execute(tenants.insert().values(tenant_id=1, name="default"))
+        return
+    import_module("tachograph_collector.store.upgrade").prepare(database)
+
+
+def _keeper(database: Database, settings: Settings) -> KeepsLedgers:
+    """Until live/keeper.py is there."""
+    if find_spec("tachograph_collector.live.keeper") is None:
+        return NoKeeper()
+    made: KeepsLedgers = import_module("tachograph_collector.live.keeper").Keeper(database, settings.replica)
+    return made
+
+
+def _check_open(settings: Settings) -> None:
+    """Refuse an address that others can reach while nobody needs a token."""
+    if not settings.is_loopback and not settings.insecure:
+        raise ServeError(
+            f"--host {settings.host} can be reached by others, and no token is needed; "
+            "add --insecure if that is meant, or keep to 127.0.0.1"
+        )
+
+
+@contextmanager
+def _listener(settings: Settings) -> Generator[socket.socket, None, None]:
+    where = f"--host {settings.host} --port {settings.port}"
+    try:
+        (family, _, _, _, address), *_ = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise ServeError(f"{where}: that host has no address here ({error}); give one of this machine") from error
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            advice = {
+                errno.EADDRINUSE: "something listens there already; stop it, or give another --port",
+                errno.EACCES: "this user may not; give a --port above 1023",
+                errno.EADDRNOTAVAIL: "that is no address of this machine; give one with --host",
+            }.get(error.errno or 0, (error.strerror or str(error)).lower())
+            raise ServeError(f"{where}: {advice}") from error
+        yield listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, ended by SIGTERM and SIGINT without dying of them, so that everything is let go in order."""
+
+    says = ""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        told = (signal.SIGTERM, signal.SIGINT)
+        for number in told:
+            loop.add_signal_handler(number, self._told_to_stop, number)
+        try:
+            yield
+        finally:
+            for number in told:
+                loop.remove_signal_handler(number)
+
+    def _told_to_stop(self, number: int) -> None:
+        log.info("told to stop by %s", signal.Signals(number).name)
+        self.force_exit = self.should_exit and number == signal.SIGINT
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        log.info(self.says)
