@@ -128,6 +128,13 @@ class Failure(Event, tag="failure"):
     inferred: bool = False
 
 
+class FailureWithdrawn(Event, tag="failure.withdrawn"):
+    """A failure that was only inferred was none: the one of the same attempt, node and rank told at ``of_t``."""
+
+    of_t: Time
+    reason: str | None = None
+
+
 class Step(Event, tag="step"):
     """Optimizer steps were completed; ``step`` is the 1-based number of the last, ``dur`` the time of all ``count``."""
 
@@ -250,6 +257,7 @@ KnownEvent: TypeAlias = (
     | AttemptStart
     | AttemptEnd
     | Failure
+    | FailureWithdrawn
     | Step
     | CheckpointStart
     | CheckpointSaved

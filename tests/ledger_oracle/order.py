@@ -13,6 +13,9 @@ from tachograph_agent.events import (
     CheckpointPersisted,
     CheckpointSaved,
     CheckpointStart,
+    Failure,
+    FailureWithdrawn,
+    Health,
     Step,
     canonical,
     microseconds,
@@ -90,11 +93,32 @@ def identity(event: AnyEvent) -> tuple[object, ...]:
         getattr(event, "name", None),
         getattr(event, "tier", None),
         at_us(event),
+        getattr(event, "of_t", None),
     )
 
 
+def without_withdrawn(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Make every inferred failure that a withdrawal of the same attempt, node and rank names by its time no failure."""
+    events = list(events)
+    named = {
+        (microseconds(event.of_t), attempt_name(event), event.node, event.rank)
+        for event in events
+        if isinstance(event, FailureWithdrawn)
+    }
+    return [
+        # Something was heard then all the same.
+        Health(t=event.t, run=event.run, check="withdrawn", detail=canonical(event))
+        if isinstance(event, Failure)
+        and event.inferred
+        and (at_us(event), attempt_name(event), event.node, event.rank) in named
+        else event
+        for event in events
+    ]
+
+
 def in_order(events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """The set of events, in order, each once."""
+    """The set of events that stand, in order, each once."""
+    events = without_withdrawn(events)
     seen: set[tuple[object, ...]] = set()
     unique: list[AnyEvent] = []
     for event in sorted(events, key=sort_key):
@@ -126,7 +150,7 @@ def without_broken_clocks(events: list[AnyEvent]) -> tuple[list[AnyEvent], list[
     aside: list[AnyEvent] = []
     times = [at_us(event) for event in events]
     for i, event in enumerate(events):
-        exempt = event.kind.startswith(("run.", "attempt.")) or event.kind == "failure"
+        exempt = event.kind.startswith(("run.", "attempt.", "failure"))
         far_before = i == 0 or times[i] - times[i - 1] > DAY_US
         far_after = i == len(events) - 1 or times[i + 1] - times[i] > DAY_US
         (aside if far_before and far_after and not exempt else kept).append(event)

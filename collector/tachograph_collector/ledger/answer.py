@@ -99,6 +99,12 @@ class GenerationBooks:
         """How the run stands."""
         return self._generation.spans[-1].status if self._generation.spans else "running"
 
+    @property
+    def running_attempt(self) -> str | None:
+        """The name of the attempt that runs now; None if none does."""
+        last = self._generation.outings[-1] if self._generation.outings else None
+        return last.name if last is not None and last.how == "running" else None
+
     def update(self, generation: Generation, facts: RunFacts, dirty_us: int | None, horizon_us: int) -> None:
         """Book what has changed, as of ``horizon_us``."""
         old_gpus = self._gpus_of(self._worlds, self._facts)

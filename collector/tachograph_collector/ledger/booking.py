@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -50,10 +50,17 @@ class Booking(Struct):
     closed_us: int = 0
     """Minutes that end before this had been booked at the last look: booked differently, they are restated."""
     restated: list[Restated] = field(default_factory=list)
+    changed_minutes: set[int] = field(default_factory=set)
+    """Minutes that were booked, or booked differently, since somebody last took what had changed."""
+    changed_us: int | None = None
+    """Since when segments differ from then; None if none does."""
 
     def rebook(self, since_us: int, segments: Iterable[Segment], gpus: Gpus, old_gpus: Gpus, horizon_us: int) -> None:
         """Replace everything from ``since_us`` on."""
         place = bisect_right(self.segments, since_us, key=lambda segment: segment.end_us)
+        # What begins where the segment before ends may make that one longer.
+        first = max(0, place - 1)
+        stood = self.segments[first:]
         removed = self.segments[place:]
         del self.segments[place:]
         before: dict[int, list[int]] = {}
@@ -72,13 +79,37 @@ class Booking(Struct):
                 self.segments[-1] = _until(last, segment.end_us)
             else:
                 self.segments.append(segment)
+        self._note_change(first, stood)
         self._restate(before)
         self.closed_us = max(self.closed_us, horizon_us // MINUTE_US * MINUTE_US)
+
+    def _note_change(self, place: int, before: list[Segment]) -> None:
+        """Remember from where on the segments from ``place`` on differ from those that were there ``before``."""
+        now = self.segments
+        same = 0
+        while same < len(before) and place + same < len(now) and before[same] == now[place + same]:
+            same += 1
+        differ = [before[same].start_us] if same < len(before) else []
+        differ += [now[place + same].start_us] if place + same < len(now) else []
+        if differ:
+            self.changed_us = min(differ) if self.changed_us is None else min(self.changed_us, *differ)
+
+    def take_changes(self) -> tuple[set[int], int | None]:
+        """Minutes booked differently since the last call, and since when segments differ (None: they don't)."""
+        taken = (self.changed_minutes, self.changed_us)
+        self.changed_minutes, self.changed_us = set(), None
+        return taken
+
+    def segments_since(self, since_us: int) -> list[Segment]:
+        """The segments that begin at or after ``since_us``."""
+        return self.segments[bisect_left(self.segments, since_us, key=lambda segment: segment.start_us) :]
 
     def _restate(self, before: dict[int, list[int]]) -> None:
         for minute, was in before.items():
             row = self.rows.get(minute)
             now = row.us if row is not None else [0, 0, 0, 0]
+            if now != was:
+                self.changed_minutes.add(minute)
             if any(was):
                 self.labels[label(was)] -= 1
             if any(now):
@@ -134,6 +165,11 @@ class Booking(Struct):
             _minute(minute, row.us, row.revision, incomplete=incomplete(minute))
             for minute, row in sorted(self.rows.items())
         ]
+
+    def minute(self, minute: int, *, incomplete: bool) -> Minute | None:
+        """One minute as it is booked; None if it has no time of the run."""
+        row = self.rows.get(minute)
+        return None if row is None else _minute(minute, row.us, row.revision, incomplete=incomplete)
 
     def take_restated(self) -> list[Restated]:
         """What was restated since the last call."""

@@ -225,3 +225,19 @@ class Restated(Struct, frozen=True):
     was: Minute
     now: Minute | None
     """None if the minute no longer belongs to the run."""
+
+
+class Changes(Struct, frozen=True):
+    """What of one run's books differs from what stood when changes were last asked for."""
+
+    run: str
+    generation: int
+    """1, or 2 for ``name#2`` ..."""
+    minutes: list[Minute]
+    """Booked for the first time, or differently, in time order."""
+    gone: list[int]
+    """Starts of minutes that no longer belong to the run."""
+    since_us: int | None
+    """Segments that begin before this stand; None if all do."""
+    segments: list[Segment]
+    """Those that begin at or after ``since_us``, as they are now."""

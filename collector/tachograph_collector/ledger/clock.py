@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import Final
 
 from msgspec import Struct, field
-from tachograph_agent.events import AnyEvent, Failure
+from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn
 
 DAY_US: Final = 86_400_000_000
 
@@ -22,7 +22,7 @@ class Island(Struct):
 
 def is_exempt(event: AnyEvent) -> bool:
     """A hang can last a weekend: what says that runs, attempts and failures began or ended is always believed."""
-    return isinstance(event, Failure) or event.kind.startswith(("run.", "attempt."))
+    return isinstance(event, Failure | FailureWithdrawn) or event.kind.startswith(("run.", "attempt."))
 
 
 class Islands(Struct):

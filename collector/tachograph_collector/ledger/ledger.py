@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tachograph_agent.events import AnyEvent, microseconds
 
 from tachograph_collector.ledger.answer import GenerationBooks
-from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
+from tachograph_collector.ledger.books import Books, Changes, Details, Restated, RunSpan
 from tachograph_collector.ledger.run_ledger import ABANDONED_US, RunLedger
 from tachograph_collector.ledger.source import StepSource
 from tachograph_collector.ledger.state import pack, unpack
@@ -95,6 +95,17 @@ class Ledger:
     def restated(self, now_us: int | None = None) -> list[Restated]:
         """Minutes that had been booked and are booked differently now, since the last call, of all runs."""
         return [minute for ledger in self._runs.values() for minute in ledger.restated(now_us)]
+
+    def changes(self, now_us: int | None = None) -> list[Changes]:
+        """What of any run's books differs from what stood at the last call (at first: all of it).
+
+        Costs what has changed, however long the runs are.
+        """
+        return [changes for ledger in self._runs.values() for changes in ledger.changes(now_us)]
+
+    def running_attempt(self, run: str, now_us: int | None = None) -> str | None:
+        """The name of the attempt that runs now; None if none does."""
+        return self._find(run, now_us)[1].running_attempt
 
     def set_aside(self, run: str) -> dict[str, int]:
         """How many events of a run were set aside, by reason."""

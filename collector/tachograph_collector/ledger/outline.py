@@ -10,14 +10,13 @@ from msgspec import Struct, field
 from tachograph_agent.events import AttemptEnd, Failure, RunEnd, RunStart, microseconds
 
 from tachograph_collector.ledger.books import How, RunSpan, Status
+from tachograph_collector.ledger.ends import EndEvent
 from tachograph_collector.ledger.legs import FAR, Leg
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.track import Track
 
 NOTICE_US: Final = 15 * 60 * 1_000_000
 """A planned end explains a stop at most this long after it."""
-
-EndEvent = Failure | AttemptEnd
 
 
 class Outing(Struct):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Sequence
 from itertools import groupby
@@ -21,6 +21,7 @@ from tachograph_agent.events import (
     CheckpointSaved,
     CheckpointStart,
     Failure,
+    FailureWithdrawn,
     Gap,
     Heartbeat,
     Phase,
@@ -29,21 +30,21 @@ from tachograph_agent.events import (
     RunEnd,
     RunStart,
     Step,
-    canonical,
     decode,
     encode,
     microseconds,
 )
 
 from tachograph_collector.ledger.answer import GenerationBooks, RunFacts
-from tachograph_collector.ledger.books import Books, Details, Restated, RunSpan
+from tachograph_collector.ledger.booking import Booking
+from tachograph_collector.ledger.books import Books, Changes, Details, Minute, Restated, RunSpan
 from tachograph_collector.ledger.clock import DAY_US, Island, Islands
 from tachograph_collector.ledger.cover import Cover
+from tachograph_collector.ledger.ends import EndEvent, EndLog, insert, key
 from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
-from tachograph_collector.ledger.legs import NO_RANK, StepRow
+from tachograph_collector.ledger.legs import FAR, NO_RANK, StepRow
 from tachograph_collector.ledger.outline import (
-    EndEvent,
     Generation,
     Outing,
     generations_of,
@@ -82,7 +83,7 @@ class RunLedger:
         self._allocations = Allocations()
         self._fences: list[Other] = []
         self._boundaries: list[RunStart | RunEnd] = []
-        self._ends: list[EndEvent] = []
+        self._ends = EndLog()
         self._unnamed: list[tuple[Rollback, Track | None]] = []
         self._unnamed_keys: set[tuple[object, ...]] = set()
         self._gaps = Cover()
@@ -92,6 +93,11 @@ class RunLedger:
         self._generations: list[GenerationBooks] = []
         self._withdrawn: list[Restated] = []
         """Minutes of runs that are none any more: their time belongs to another, or to nobody."""
+        self._given_up: dict[int, set[int]] = {}
+        """The same minutes by generation, for who asks what has changed."""
+        self._reflagged: set[int] = set()
+        self._reflagged_between: list[tuple[int, int]] = []
+        """Minutes, and stretches in us, that may have become incomplete, or complete, since changes were asked for."""
         self._settled_for: int | None = None
         self._stale = True
         self._hot: tuple[Track, int | str | None, int | None] | None = None
@@ -147,9 +153,12 @@ class RunLedger:
         if not in_order:
             return False
         if max(apart_us, default=0) < MINUTE_US:
-            self._heard.update(range(first_us // MINUTE_US, last_us // MINUTE_US + 1))
+            minutes = set(range(first_us // MINUTE_US, last_us // MINUTE_US + 1))
         else:
-            self._heard.update(t_us // MINUTE_US for t_us in times_us)
+            minutes = {t_us // MINUTE_US for t_us in times_us}
+        minutes -= self._heard
+        self._heard |= minutes
+        self._reflagged |= minutes
         island.high_us = max(island.high_us, last_us)
         self.latest_us = max(self.latest_us, last_us)
         durations = [step.dur for step in steps]
@@ -163,7 +172,10 @@ class RunLedger:
     def _take(self, event: AnyEvent) -> None:
         t_us = microseconds(event.t)
         self.latest_us = max(self.latest_us, t_us)
-        self._heard.add(t_us // MINUTE_US)
+        minute = t_us // MINUTE_US
+        if minute not in self._heard:
+            self._heard.add(minute)
+            self._reflagged.add(minute)
         match event:
             case Step():
                 track = self._track(event.attempt)
@@ -178,15 +190,14 @@ class RunLedger:
             case Rollback():
                 if event.attempt is not None:
                     self._track(event.attempt).add_rollback(event)
-                elif _key(event) not in self._unnamed_keys:
-                    self._unnamed_keys.add(_key(event))
+                elif key(event) not in self._unnamed_keys:
+                    self._unnamed_keys.add(key(event))
                     self._unnamed.append((event, None))
-            case Failure() | AttemptEnd():
-                self._insert(self._ends, event)
+            case Failure() | AttemptEnd() | FailureWithdrawn():
+                self._ends.add(event)
             case RunStart() | RunEnd():
-                if self._insert(self._boundaries, event):
-                    fence: Other = (t_us, 6 if isinstance(event, RunEnd) else 7, event)
-                    insort(self._fences, fence, key=lambda other: (other[0], other[1]))
+                if insert(self._boundaries, event):
+                    self._fences[:] = _fences(self._boundaries)
                     # A start inside a segment changes nothing: only one after an end can.
                     if isinstance(event, RunEnd) or any(other[1] == 6 and other[0] <= t_us for other in self._fences):
                         self._touch(t_us)
@@ -205,8 +216,11 @@ class RunLedger:
             case Gap():
                 since_us = t_us if event.since is None else microseconds(event.since)
                 self._gaps.add(min(since_us, t_us), t_us)
+                self._reflagged_between.append((min(since_us, t_us), t_us))
             case Heartbeat():
-                self._expected_us = t_us if self._expected_us is None else min(self._expected_us, t_us)
+                if self._expected_us is None or t_us < self._expected_us:
+                    self._reflagged_between.append((t_us, FAR if self._expected_us is None else self._expected_us))
+                    self._expected_us = t_us
             case _:
                 pass
 
@@ -232,22 +246,6 @@ class RunLedger:
                 rows[row[:2]] = min(row, rows.get(row[:2], row), key=step_key)
         return sorted(rows.values(), key=step_key)
 
-    def _insert(self, known: list[EndEvent] | list[RunStart | RunEnd], event: EndEvent | RunStart | RunEnd) -> bool:
-        """Insert in the log's order unless it is there; of two that are one, the first in canonical order stays."""
-        entries: list[AnyEvent] = known  # type: ignore[assignment]  # one routine for both lists of events
-        place = bisect_left(entries, _order(event), key=_order)
-        while place < len(entries) and entries[place].t == event.t:
-            if _key(entries[place]) == _key(event):
-                return False
-            place += 1
-        before = bisect_left(entries, _order(event), key=_order) - 1
-        while before >= 0 and entries[before].t == event.t:
-            if _key(entries[before]) == _key(event):
-                return False
-            before -= 1
-        insort(entries, event, key=_order)
-        return True
-
     def _touch(self, at_us: int) -> None:
         for track in self._tracks.values():
             track.touch(at_us)
@@ -271,7 +269,7 @@ class RunLedger:
             phases=self._phases,
             allocations=self._allocations.events,
             boundaries=pack_events(self._boundaries),
-            ends=pack_events(self._ends),
+            ends=self._ends.state(),
             unnamed=[(encode(event), owner.name if owner is not None else None) for event, owner in self._unnamed],
             gaps=self._gaps,
             heard=ranges(self._heard),
@@ -294,15 +292,14 @@ class RunLedger:
         for event in unpack_events(state.boundaries):
             assert isinstance(event, RunStart | RunEnd)
             ledger._boundaries.append(event)
-            ledger._fences.append((microseconds(event.t), 6 if isinstance(event, RunEnd) else 7, event))
-        ledger._fences.sort(key=lambda fence: fence[:2])
-        ledger._ends = [event for event in unpack_events(state.ends) if isinstance(event, Failure | AttemptEnd)]
+        ledger._fences[:] = _fences(ledger._boundaries)
+        ledger._ends = EndLog.restored(state.ends)
         for track in state.tracks:
             ledger._track(track.name).restore(track)
         for line, owner in state.unnamed:
             rollback = decode(line)
             assert isinstance(rollback, Rollback)
-            ledger._unnamed_keys.add(_key(rollback))
+            ledger._unnamed_keys.add(key(rollback))
             held = ledger._tracks[owner].held_rollback(rollback) if owner is not None else rollback
             ledger._unnamed.append((held, ledger._tracks[owner] if owner is not None else None))
         ledger._gaps = state.gaps
@@ -326,7 +323,7 @@ class RunLedger:
             return self._generations
         outings, spans, end_us = self._outline(now_us)
         self.num_set_aside.clear()
-        unplaced = place_ends(outings, self._ends, spans)
+        unplaced = place_ends(outings, self._ends.standing(), spans)
         self._count_set_aside(list(self._tracks.values()), unplaced)
         generations = generations_of(self.run, spans, outings, self.taken) if spans else []
         self._book(generations, end_us)
@@ -394,6 +391,8 @@ class RunLedger:
             self.num_set_aside["outside the run's time"] = outside
         if unplaced:
             self.num_set_aside["failure or end of no attempt"] = len(unplaced)
+        if self._ends.num_void:
+            self.num_set_aside["withdrawal of no inferred failure"] = self._ends.num_void
         lone = len(self._islands.held_back)
         if lone:
             self.num_set_aside["broken clock (more than a day from every other event)"] = lone
@@ -405,7 +404,10 @@ class RunLedger:
         dirty_us = min(dirty, default=None)
         facts = RunFacts.of(self._boundaries, self._allocations, self._phases)
         while len(self._generations) > len(generations):
-            self._withdrawn.extend(self._generations.pop().withdraw())
+            given_up = self._generations.pop()
+            minutes = self._given_up.setdefault(len(self._generations), set())
+            minutes.update(given_up.booking.rows, given_up.booking.changed_minutes)
+            self._withdrawn.extend(given_up.withdraw())
         for number, generation in enumerate(generations):
             if number == len(self._generations):
                 self._generations.append(GenerationBooks(generation.name))
@@ -427,6 +429,47 @@ class RunLedger:
         restated = [minute for generation in self.settle(now_us) for minute in generation.booking.take_restated()]
         withdrawn, self._withdrawn = self._withdrawn, []
         return [self._flagged(item) for item in withdrawn + restated]
+
+    def changes(self, now_us: int | None = None) -> list[Changes]:
+        """What differs from what stood at the last call (at first: everything), by generation."""
+        generations = self.settle(now_us)
+        found = []
+        for number in range(max(len(generations), *(place + 1 for place in self._given_up), 0)):
+            lost = self._given_up.get(number)
+            booking = generations[number].booking if number < len(generations) else Booking(self.run)
+            touched, since_us = booking.take_changes()
+            touched |= self._reflagged_of(booking)
+            if lost is not None:
+                touched, since_us = touched | lost, 0
+            if not touched and since_us is None:
+                continue
+            minutes = {minute: self._minute_of(booking, minute) for minute in sorted(touched)}
+            found.append(
+                Changes(
+                    booking.run,
+                    number + 1,
+                    [booked for booked in minutes.values() if booked is not None],
+                    [minute * MINUTE_US for minute, booked in minutes.items() if booked is None],
+                    since_us,
+                    [] if since_us is None else booking.segments_since(since_us),
+                )
+            )
+        self._given_up, self._reflagged, self._reflagged_between = {}, set(), []
+        return found
+
+    def _minute_of(self, booking: Booking, minute: int) -> Minute | None:
+        return booking.minute(minute, incomplete=self.is_incomplete(minute)) if minute in booking.rows else None
+
+    def _reflagged_of(self, booking: Booking) -> set[int]:
+        """Minutes of these books that may have become incomplete, or complete."""
+        found = {minute for minute in self._reflagged if minute in booking.rows}
+        for low_us, high_us in self._reflagged_between:
+            low, high = low_us // MINUTE_US, high_us // MINUTE_US
+            if high - low < len(booking.rows):
+                found.update(minute for minute in range(low, high + 1) if minute in booking.rows)
+            else:
+                found.update(minute for minute in booking.rows if low <= minute <= high)
+        return found
 
     def _flagged(self, item: Restated) -> Restated:
         """The same minute, marked where it is incomplete."""
@@ -450,10 +493,9 @@ def _row(step: Step) -> StepRow:
     return (round(step.t * 1e6), step.step, -1 if dur is None else round(dur * 1e6), step.count)
 
 
-def _key(event: AnyEvent) -> tuple[object, ...]:
-    """What makes two events one: kind, attempt, node, rank and time (of those kinds that have no more)."""
-    return (event.kind, event.t, None if event.attempt is None else str(event.attempt), event.node, event.rank)
-
-
-def _order(event: AnyEvent) -> tuple[float, str]:
-    return (event.t, canonical(event))
+def _fences(boundaries: Sequence[RunStart | RunEnd]) -> list[Other]:
+    """Starts and ends of the run as the fold of an attempt takes them: ends first at one time."""
+    fences: list[Other] = [
+        (microseconds(event.t), 6 if isinstance(event, RunEnd) else 7, event) for event in boundaries
+    ]
+    return sorted(fences, key=lambda other: other[:2])

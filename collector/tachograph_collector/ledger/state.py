@@ -24,7 +24,7 @@ from tachograph_collector.ledger.legs import Leg, Piece, StepRow
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.saves import SaveLog
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _HEAD: Final = struct.Struct(">4sII")
 """Mark, version, and the checksum of what follows."""

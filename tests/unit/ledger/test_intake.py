@@ -138,7 +138,16 @@ def test_two_lone_events_that_a_third_joins_are_heard(first: int) -> None:
 
 @pytest.mark.parametrize("kind", ["step", "phase", "checkpoint.saved", "rollback"])
 def test_lone_event_that_was_looked_at_alone_is_set_aside_when_others_come(kind: str) -> None:
-    raw = {"kind": kind, "t": T0 - 5.0 * DAY, "run": "r", "step": 1, "to_step": 1, "name": "eval", "dur": 5.0}
+    raw = {
+        "kind": kind,
+        "t": T0 - 5.0 * DAY,
+        "run": "r",
+        "step": 1,
+        "to_step": 1,
+        "name": "eval",
+        "dur": 5.0,
+        "of_t": 1.0,
+    }
     ledger = Ledger()
     ledger.add([from_dict(raw)])
     ledger.runs()
@@ -264,7 +273,7 @@ def test_unknown_kinds_are_heard_and_extend_an_open_run() -> None:
 
 
 def lone(kind: str) -> AnyEvent:
-    fields = {"step": 3, "to_step": 1, "name": "eval", "dur": 5.0}
+    fields = {"step": 3, "to_step": 1, "name": "eval", "dur": 5.0, "of_t": 1.0}
     return from_dict({"kind": kind, "t": float(T0), "run": "r", **fields})
 
 
@@ -320,3 +329,16 @@ def test_events_after_the_time_asked_for_are_not_seen() -> None:
     ledger.add(trained().events)
     books = ledger.books("r")
     assert (books.status, books.steps, books.end_us) == ("running", 10, T0_US + 30 * SECOND)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_two_failures_or_starts_that_are_one_the_first_in_canonical_order_counts(backwards: bool) -> None:
+    one = Log().start(0, gpus=8).failure(30, "gpu").end(40, "completed").events
+    other = Log().start(0, gpus=16).failure(30, "network").end(40, "failed").events
+    ledger = fed(Log().up(0, resume=0).steps(0, 1, 10))
+    for events in (other, one) if backwards else (one, other):
+        ledger.add(events)
+        ledger.runs()
+    [books] = [ledger.books(run) for run in ledger.runs()]
+    assert (books.status, books.world_size) == ("failed", 16)
+    assert [it.category for it in ledger.details("r").interruptions] == ["gpu"]
