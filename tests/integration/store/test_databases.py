@@ -1,0 +1,88 @@
+"""The databases that the tests are run on are real, fresh and durable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import databases
+from sqlalchemy import text
+from tachograph_collector.store import schema
+from tachograph_collector.store.database import Database
+
+
+def test_each_test_gets_a_database_that_nobody_wrote_in(database: Database) -> None:
+    with database.write() as connection:
+        assert connection.execute(schema.tenants.select()).all() == []
+        connection.execute(schema.tenants.insert().values(tenant_id=1, name="default"))
+
+
+def test_each_test_gets_a_database_of_its_own(database: Database) -> None:
+    with database.write() as connection:
+        assert connection.execute(schema.tenants.select()).all() == []
+        connection.execute(schema.tenants.insert().values(tenant_id=1, name="default"))
+
+
+def test_the_server_writes_to_disk_before_it_answers(postgresql_url: str) -> None:
+    database = Database(postgresql_url)
+    with database.read() as connection:
+        told = [connection.execute(text(f"SHOW {name}")).scalar_one() for name in ("fsync", "synchronous_commit")]
+    database.close()
+    assert told == ["on", "on"]
+
+
+def test_the_server_and_its_folder_are_gone_when_the_tests_were_killed() -> None:
+    script = """
+    import databases, time
+    server = databases.PostgreSQLServer(fsync="off")
+    server.start()
+    print(server.process.pid, server.folder, flush=True)
+    time.sleep(600)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(databases.__file__).parent,
+    )
+    assert process.stdout is not None
+    server, folder = process.stdout.readline().split()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    give_up_at = time.monotonic() + 30
+    while Path(folder).exists() or _is_alive(int(server)):
+        assert time.monotonic() < give_up_at, f"PostgreSQL {server} outlived the tests in {folder}"
+        time.sleep(0.05)
+
+
+def test_what_was_committed_is_there_after_the_server_was_killed() -> None:
+    server = databases.PostgreSQLServer()
+    try:
+        server.start()
+        url = server.new_database()
+        database = Database(url)
+        with database.write() as connection:
+            connection.execute(schema.tenants.insert().values(tenant_id=7, name="kept"))
+        server.stop(signal.SIGKILL)
+        server.start()
+        database.close()
+        with database.read() as connection:
+            assert connection.execute(text("SELECT name FROM tenants")).scalars().all() == ["kept"]
+        database.close()
+    finally:
+        server.close()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
