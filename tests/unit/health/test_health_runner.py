@@ -154,6 +154,11 @@ def test_no_more_threads_is_a_failure_of_the_look_and_not_of_the_agent() -> None
     assert "can't start new thread" in str(told["detail"])
 
 
+def test_a_long_detail_is_cut() -> None:
+    ((told,),) = run(Health([Says([Finding("made", "warning", "x" * 5000)])], at_once), 1)
+    assert told["detail"] == "x" * 300
+
+
 def test_looks_keep_their_interval_and_the_least_that_is_told() -> None:
     often, seldom = Says(name="often", every_s=1.0), Says(name="seldom", every_s=10.0)
     run(Health([often, seldom], at_once, least_every_s=5.0), 20)
@@ -166,6 +171,14 @@ def test_a_dear_check_looks_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     check = Says(every_s=1.0)
     run(Health([check], at_once), 30)
     assert check.num_looks == 6  # 10 ms a look, at most 0.2 % of a core: every 5 s
+
+
+def test_a_very_dear_check_still_looks_at_a_tenth_of_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    used_s = iter(range(1000))
+    monkeypatch.setattr("tachograph_agent.health.runner.time.thread_time", lambda: next(used_s) * 100.0)
+    check = Says(every_s=1.0)
+    run(Health([check], at_once), 30)
+    assert check.num_looks == 3
 
 
 def test_what_a_check_found_is_settled_only_after_it_was_given() -> None:

@@ -121,8 +121,9 @@ def test_what_a_process_writes_into_the_log_is_no_word_of_the_kernel(kernel: Ker
     check = kernel.check()
     check.look()
     kernel.say(XID.format(79), facility=1)
-    kernel.say(XID.format(48))
-    assert values(check.look()) == [48]
+    assert check.look() == []
+    kernel.say(XID.format(79))
+    assert values(check.look()) == [79]
 
 
 def test_a_message_is_dated_between_the_looks_however_wrong_the_logs_own_clock_is(kernel: Kernel) -> None:
@@ -162,7 +163,53 @@ def test_a_log_that_fails_is_opened_anew_and_read_on(kernel: Kernel, monkeypatch
         patched.setattr(kmsg.os, "read", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
         with pytest.raises(OSError, match="Input/output"):
             check.look()
+    assert not check.sees
     assert values(check.look()) == [48]
+
+
+def test_a_log_without_ends_of_lines_takes_no_more_memory_than_it_may(kernel: Kernel) -> None:
+    check = kernel.check()
+    check.look()
+    with kernel.device.open("a") as file:
+        file.write("x" * 1_000_000)
+    assert check.look() == []
+    assert check._reader is not None
+    assert len(check._reader._unended) <= kmsg.MAX_UNENDED_BYTES
+    with kernel.device.open("a") as file:
+        file.write("\n")
+    kernel.say(XID.format(48))
+    assert values(check.look()) == [48]
+
+
+def test_a_device_that_refuses_each_read_fails_instead_of_turning_for_ever(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = kernel.check()
+    answers = [OSError(22, "Invalid argument")] * (2 * kmsg.MAX_REFUSED)
+    with monkeypatch.context() as patched:
+        patched.setattr(kmsg.os, "read", lambda *_: (_ for _ in ()).throw(answers.pop()))
+        with pytest.raises(OSError, match="Invalid argument"):
+            check.look()
+    assert not check.sees
+
+
+def test_what_is_not_printable_is_read_as_it_was_and_each_line_for_itself(kernel: Kernel) -> None:
+    check = kernel.check()
+    check.look()
+    kernel.say("some words\\x0a" + XID.format(48) + "\\x0amore words")
+    (finding,) = check.look()
+    assert (finding.value, finding.detail) == (48, "Xid 48 on 0000:3b:00: pid=77, name=python, made up")
+
+
+def test_more_messages_than_one_look_reads_wait_for_the_next(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tachograph_agent.health.kernel_log.MAX_RECORDS", 2)
+    old = ["some words" * 100] * 100  # more than a few reads of a file, each of which has many records
+    kernel.say(*old, XID.format(79))
+    check = kernel.check()
+    assert check.look() == []
+    kernel.say(*old, XID.format(48))
+    found = [finding for _ in range(10) for finding in check.look()]
+    assert [finding.value for finding in found] == [48]
 
 
 def burst(kernel: Kernel, check: KernelLog, *texts: str, after_s: float = 2.0) -> list[Finding]:
@@ -197,6 +244,25 @@ def test_a_gpu_off_the_bus_is_told_without_an_xid_and_not_twice_with_one(kernel:
     assert [one.check for one in burst(kernel, check, XID.format(79))] == ["xid"]
     assert burst(kernel, check, off.format("3b")) == []
     assert [(one.check, one.gpu) for one in burst(kernel, check, off.format("5e"))] == [("gpu_lost", "0000:5e:00")]
+
+
+def test_a_port_that_flaps_is_told_once_for_ten_minutes_however_often_it_does(kernel: Kernel) -> None:
+    check = kernel.check()
+    check.look()
+    down = "mlx5_core 0000:17:00.0 ib0: Link down"
+    told = [burst(kernel, check, *[down] * number) for number in (1, 2, 3)]
+    assert [[one.value for one in found] for found in told] == [[1], [], []]
+    (again,) = burst(kernel, check, down, after_s=600.0)
+    assert again.extra["kept_back"] == 2
+
+
+def test_troubles_are_remembered_up_to_a_bound(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tachograph_agent.health.kernel_log.MAX_REMEMBERED", 3)
+    check = kernel.check()
+    check.look()
+    for number in range(10):
+        burst(kernel, check, XID.format(13).replace("3b", f"{number:02x}"))
+    assert len(check._bursts) == 3
 
 
 def test_each_process_that_is_killed_or_stuck_is_told(kernel: Kernel) -> None:

@@ -89,6 +89,17 @@ def test_a_port_that_was_active_and_is_not_is_critical_and_one_that_never_was_is
     assert up["open"] is False
 
 
+def test_a_port_that_is_gone_is_as_one_that_is_down(tmp_path: Path) -> None:
+    Port(tmp_path)
+    check = InfiniBand(tmp_path)
+    check.look()
+    (tmp_path / "mlx5_0").rename(tmp_path / "elsewhere")
+    Port(tmp_path, "mlx5_9/ports/1")
+    (tmp_path / "elsewhere" / "ports" / "1" / "state").unlink()
+    (tmp_path / "elsewhere" / "ports" / "1").rmdir()
+    assert [one.detail for one in check.look()] == ["port mlx5_0/1 was active and is gone"]
+
+
 def meminfo(proc: Path, available_kb: int) -> None:
     write(proc / "meminfo", f"MemTotal:       1000000 kB\nMemFree:   1 kB\nMemAvailable:   {available_kb} kB")
 
@@ -175,6 +186,18 @@ def test_a_process_in_state_d_for_five_looks_is_told_once(tmp_path: Path) -> Non
     assert [len(turn) for turn in turns] == [0, 0, 0, 0, 1, 0, 0]
     told_of = turns[4][0]
     assert (told_of["check"], told_of["value"], told_of["process"]) == ("stuck", 7, "odd ) D (name")
+
+
+def test_a_number_of_a_kernels_thread_that_a_process_takes_over_is_looked_at(tmp_path: Path) -> None:
+    process(tmp_path, 1, "S")
+    process(tmp_path, 8, "D", name="kworker/1:1", flags=0x4208060)
+    check = StuckProcesses(tmp_path)
+    assert check.look() == []
+    (tmp_path / "8" / "stat").rename(tmp_path / "gone")
+    (tmp_path / "8").rmdir()
+    assert check.look() == []
+    process(tmp_path, 8, "D")
+    assert [one.value for one in check.look()] == [8]
 
 
 def test_a_number_that_is_used_anew_is_another_process(tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ def test_a_run_that_begins_is_told_what_lasts_and_what_can_not_be_seen_and_nothi
     assert node.counters.findings == {("disk", "warning"): 1, ("xid", "critical"): 1}
 
 
+def test_a_run_without_a_rank_alive_is_none(tmp_path: Path) -> None:
+    node = Node(tmp_path, Says([XID]))
+    node.status = Status({("lab/a", "1"): LiveRun("lab/a", "1", [])})
+    assert node.turn(0.0) == []
+
+
 def test_a_run_that_starts_again_within_a_minute_is_not_told_again(tmp_path: Path) -> None:
     node = Node(tmp_path, Says(*[[LOW]] * 9))
     node.runs("lab/a")
