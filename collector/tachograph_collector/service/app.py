@@ -10,20 +10,34 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from tachograph_collector.service import access, health, ingest, problems
+from tachograph_collector.service import health, ingest, login, problems
+from tachograph_collector.service.access import Doorkeeper
 from tachograph_collector.service.gather import Gather
+from tachograph_collector.service.guard import Guard
+from tachograph_collector.service.newruns import NewRuns
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import KeepsLedgers, Service
+from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, ingest.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, login.router, ingest.router)
 """One a module. A new module of routes is added here and nowhere else."""
 
 
 def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> FastAPI:
     """The application. Its lifespan starts and stops the gathering and the keeper, not the database."""
-    gather = Gather(database, keeper.wake, settings.max_waiting_bytes)
-    service = Service(settings, database, keeper, access.identify, gather)
+    gather = Gather(database, keeper.wake)
+    doorkeeper = Doorkeeper(settings, database)
+    service = Service(
+        settings=settings,
+        database=database,
+        keeper=keeper,
+        identify=doorkeeper.identify,
+        gather=gather,
+        waiting=Waiting(settings.max_waiting_bytes),
+        new_runs=NewRuns(database, settings.max_new_runs),
+        extra={"doorkeeper": doorkeeper},
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -35,6 +49,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
             service.is_stopping = True
             await asyncio.to_thread(gather.stop, settings.stop_timeout_s)
             await asyncio.to_thread(keeper.stop)
+            doorkeeper.close()
 
     app = FastAPI(
         title="Tachograph collector",
@@ -46,6 +61,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
     )
     app.state.service = service
     problems.install(app)
+    app.add_middleware(Guard, settings=settings)
     for router in ROUTERS:
         app.include_router(router)
     return app

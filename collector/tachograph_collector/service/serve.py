@@ -21,6 +21,7 @@ from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.single import only_one
 from tachograph_collector.service.state import KeepsLedgers, NoKeeper
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.tokens import list_tokens
 
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
@@ -34,12 +35,12 @@ class ServeError(Exception):
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ``ServeError``, and ``StoreError`` for the database."""
     logs.set_up(settings.log_format, settings.log_level)
-    _check_open(settings)
     with ExitStack() as stack:
         database = Database(settings.database_url)
         stack.callback(database.close)
         stack.enter_context(only_one(database))
         _prepare(database)
+        _check_open(settings, database)
         listener = stack.enter_context(_listener(settings))
         app = create_app(settings, database, _keeper(database, settings))
         server = _Server(
@@ -87,13 +88,18 @@ def _keeper(database: Database, settings: Settings) -> KeepsLedgers:
     return made
 
 
-def _check_open(settings: Settings) -> None:
-    """Refuse an address that others can reach while nobody needs a token."""
-    if not settings.is_loopback and not settings.insecure:
-        raise ServeError(
-            f"--host {settings.host} can be reached by others, and no token is needed; "
-            "add --insecure if that is meant, or keep to 127.0.0.1"
-        )
+def _check_open(settings: Settings, database: Database) -> None:
+    """Refuse an address that others can reach while there is no token that they could be asked for."""
+    if settings.is_loopback or settings.insecure:
+        return
+    with database.read() as connection:
+        now_us = database.now_us(connection)
+        if any(token.state(now_us) == "active" for token in list_tokens(connection)):
+            return
+    raise ServeError(
+        f"--host {settings.host} can be reached by others, and there is no token that they could be asked for; "
+        "make one with 'tachograph token create NAME', or add --insecure to let everybody in, or keep to 127.0.0.1"
+    )
 
 
 @contextmanager
