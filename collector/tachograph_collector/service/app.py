@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from tachograph_collector.service import health, ingest, login, problems
+from tachograph_collector.service import health, ingest, login, problems, rejected
 from tachograph_collector.service.access import Doorkeeper
 from tachograph_collector.service.gather import Gather
 from tachograph_collector.service.guard import Guard
 from tachograph_collector.service.newruns import NewRuns
+from tachograph_collector.service.readiness import Looker
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import KeepsLedgers, Service
 from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, login.router, ingest.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, login.router, ingest.router, rejected.router)
 """One a module. A new module of routes is added here and nowhere else."""
+
+
+def _schema_checker() -> Callable[[Database], None]:
+    """Until store/upgrade.py is there."""
+    if find_spec("tachograph_collector.store.upgrade") is None:
+        return lambda _database: None
+    check: Callable[[Database], None] = import_module("tachograph_collector.store.upgrade").check_schema
+    return check
 
 
 def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> FastAPI:
@@ -36,8 +47,10 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         gather=gather,
         waiting=Waiting(settings.max_waiting_bytes),
         new_runs=NewRuns(database, settings.max_new_runs),
+        check_schema=_schema_checker(),
         extra={"doorkeeper": doorkeeper},
     )
+    service.looker = Looker(service)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -56,7 +69,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         version=version("tachograph"),
         description="Takes what agents send, books every minute of a run, and answers what became of them.",
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
     )
     app.state.service = service

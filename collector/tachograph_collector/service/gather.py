@@ -1,23 +1,183 @@
-"""Gathers the batches that wait into one transaction."""
+"""Gathers the batches that wait into one transaction: while one is being committed, the next ones wait together.
+
+Who hands in a batch hears nothing before its transaction is durable. What the database can't take alone is set apart,
+so that one batch never holds up those beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
-from tachograph_collector.store.database import Database
+from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.writer import Batch, Outcome, store
+
+MAX_EVENTS: Final = 200_000
+"""In one transaction, if more than one batch waits; the rest goes into the next."""
+ANSWER_WITHIN_S: Final = 60.0
+"""A database that hangs is answered as one that is away."""
+
+log = logging.getLogger("tachograph.service")
+
+
+class NotStoredError(Exception):
+    """The database refuses this batch for what is in it; another try would end the same way."""
+
+
+class StoppingError(Exception):
+    """The collector is about to end and takes nothing more."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    batch: Batch
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Outcome]
+
+    def tell(self, result: Outcome | Exception) -> None:
+        """From the storing thread: hand over what became of it."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(_settle, self.answer, result)
+
+
+def _settle(answer: asyncio.Future[Outcome], result: Outcome | Exception) -> None:
+    if answer.done():
+        return
+    if isinstance(result, Exception):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
 
 
 class Gather:
-    """Batches that wait for the database, and the thread that stores all of them at once."""
+    """Batches that wait for the database, and the thread that stores all of them at once.
 
-    def __init__(self, database: Database, wake: Callable[[Iterable[RunKey]], None], max_waiting_bytes: int) -> None:
+    ``put`` belongs to event loops; ``start`` and ``stop`` to whoever owns it.
+    """
+
+    def __init__(self, database: Database, wake: Callable[[Iterable[RunKey]], None]) -> None:
         self._database = database
         self._wake = wake
-        self._max_waiting_bytes = max_waiting_bytes
+        self._queue: deque[_Waiting] = deque()
+        self._some = threading.Condition()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+        self.num_transactions = 0
+        self.num_batches = 0
+        self.problem: str | None = None
+        """Why the last transaction failed; None after one that did not."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread that stores is there."""
+        return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
         """Begin to store."""
+        self._thread = threading.Thread(target=self._run, name="tachograph-store", daemon=True)
+        self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Store what was taken, then end."""
+        """Take nothing more, store what was taken, then end, within ``timeout_s``."""
+        with self._some:
+            self._is_stopping = True
+            self._some.notify()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                log.error("%d batches were taken and not stored; nobody was told that they were", len(self._queue))
+
+    async def put(self, batch: Batch) -> Outcome:
+        """Have the batch stored; returns when it is durable.
+
+        Raises ``StoreUnavailableError`` (worth another try), ``NotStoredError`` (not worth one), ``StoppingError``.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+        with self._some:
+            if self._is_stopping:
+                raise StoppingError
+            self._queue.append(_Waiting(batch, loop, answer))
+            self._some.notify()
+        timer = loop.call_later(
+            ANSWER_WITHIN_S, _settle, answer, StoreUnavailableError("the database has not answered in time")
+        )
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+
+    def _run(self) -> None:
+        while True:
+            with self._some:
+                while not self._queue and not self._is_stopping:
+                    self._some.wait()
+                waiting = self._take()
+            if not waiting:
+                return
+            try:
+                self._store(waiting)
+            except Exception:
+                log.exception("a defect of Tachograph while storing")
+                for each in waiting:
+                    each.tell(StoreUnavailableError("a defect; the collector's log says where"))
+
+    def _take(self) -> list[_Waiting]:
+        """All that wait, up to the bound; those whose client gave up are left out."""
+        taken: list[_Waiting] = []
+        num_events = 0
+        while self._queue:
+            if taken and num_events + len(self._queue[0].batch.events) > MAX_EVENTS:
+                break
+            each = self._queue.popleft()
+            if each.answer.done():
+                continue
+            taken.append(each)
+            num_events += len(each.batch.events)
+        return taken or (self._take() if self._queue else [])
+
+    def _store(self, waiting: Sequence[_Waiting]) -> None:
+        """One transaction of all; where the database refuses what is in it, one of each, so that one suffers alone."""
+        try:
+            stored = store(self._database, [each.batch for each in waiting])
+        except StoreUnavailableError as error:
+            if self.problem is None:
+                log.warning("nothing can be stored: %s", error)
+            self.problem = str(error)
+            for each in waiting:
+                each.tell(error)
+            return
+        except Exception as error:
+            if len(waiting) > 1:
+                for each in waiting:
+                    self._store([each])
+                return
+            batch = waiting[0].batch
+            # Without the traceback, whose last lines would have the values of all its rows.
+            log.error("batch %s of %s can't be stored: %s", batch.batch_id, batch.agent, _reason(error))  # noqa: TRY400
+            log.debug("why", exc_info=error)
+            waiting[0].tell(NotStoredError(_reason(error)))
+            return
+        if self.problem is not None:
+            log.info("storing again")
+        self.problem = None
+        self.num_transactions += 1
+        self.num_batches += len(waiting)
+        for each, outcome in zip(waiting, stored.outcomes, strict=True):
+            each.tell(outcome)
+        self._wake(stored.touched)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of it: what follows in a driver's error is the statement and all its values."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"

@@ -1,7 +1,189 @@
-"""``POST /v1/events``."""
+"""``POST /v1/events``: takes a batch from an agent, and answers when it is stored for good.
+
+``docs/agent.md`` describes the wire. A plain ASGI route: one request may be one of a thousand a second, so nothing is
+built here that isn't needed.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 from fastapi import APIRouter
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from tachograph_collector.service import body, decode
+from tachograph_collector.service.access import access_for
+from tachograph_collector.service.gather import NotStoredError, StoppingError
+from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, shown
+from tachograph_collector.service.settings import MEMORY_FACTOR
+from tachograph_collector.service.state import Service, service_of
+from tachograph_collector.service.waiting import Held
+from tachograph_collector.store.database import StoreUnavailableError
+from tachograph_collector.store.writer import Batch, Outcome
+
+ORIGINS: Final = ("live", "replay", "rehearsal")
+INLINE_BYTES: Final = 16 * 1024
+"""A body up to this size is read in the event loop; a larger one in a thread, so that it holds up nobody."""
+INLINE_UNPACKED_BYTES: Final = 128 * 1024
+"""Of what it unpacks to."""
+
+
+_BATCH_NAME: Final = re.compile(r"[!-~]{1,200}")
+_JSON: Final = msgspec.json.Encoder()
 
 router = APIRouter(tags=["ingest"])
+
+
+class Events:
+    """The route. Every answer has ``Tachograph-Time``, by which agents measure their clocks."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        began_unix_s = time.time()
+        request = HTTPConnection(scope)
+        service = service_of(request)
+        incoming = body.Incoming(receive, service.settings.max_body_bytes, service.settings.body_timeout_s)
+        try:
+            try:
+                outcome = await _take(service, request, incoming, began_unix_s)
+                status, content, media_type, extra = 200, _told(outcome), "application/json", {}
+            except Problem as problem:
+                status, content, media_type = problem.status, problem.body(), MEDIA_TYPE
+                extra = problem.headers
+                if not await incoming.drain():
+                    extra = extra | {"Connection": "close"}
+        except body.GoneError:
+            return
+        # An agent takes this for the middle of the exchange; what it took to store lies on both sides of that.
+        middle_unix_s = (began_unix_s + time.time()) / 2
+        headers = [
+            (b"content-type", media_type.encode()),
+            (b"content-length", b"%d" % len(content)),
+            (b"tachograph-time", b"%.6f" % middle_unix_s),
+        ]
+        headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in extra.items()]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+def _told(outcome: Outcome) -> bytes:
+    return _JSON.encode(
+        {
+            "accepted": outcome.accepted,
+            "rejected": outcome.rejected,
+            "reasons": outcome.reasons[:5],
+            "duplicate": outcome.duplicate,
+        }
+    )
+
+
+async def _take(service: Service, request: HTTPConnection, incoming: body.Incoming, now_unix_s: float) -> Outcome:
+    """What became of the batch, once it is durable; raises ``Problem``, ``GoneError``."""
+    if service.is_stopping:
+        raise _stopping()
+    try:
+        access = await access_for(request, "ingest")
+        headers = request.headers
+        wanted = _Wanted(
+            encoding=body.check_type(headers),
+            origin=_origin(headers),
+            batch_id=_batch_name(headers),
+            may_write=None if access.run_patterns is None else access.may_write,
+        )
+        with Held(service.waiting) as held:
+            packed = await incoming.read(headers.get("content-length"), held)
+            batch_id, decoded = await _decoded(service, wanted, packed, now_unix_s, held)
+            del packed
+            if not decoded.events and not decoded.num_rejected:
+                return Outcome(accepted=0, rejected=0, duplicate=False, reasons=[])
+            if not decoded.events and decoded.num_not_allowed == decoded.num_rejected:
+                raise Problem(403, "Not allowed", decoded.rejected[0].reason)
+            unknown = service.new_runs.unknown(access.tenant_id, decoded.runs)
+            if unknown:
+                await asyncio.to_thread(service.new_runs.admit, access.tenant_id, unknown)
+            agent = headers.get("tachograph-agent")
+            return await service.gather.put(
+                Batch(
+                    tenant_id=access.tenant_id,
+                    batch_id=batch_id,
+                    agent=None if agent is None else decode.plain(agent)[:200],
+                    origin=wanted.origin,
+                    events=decoded.events,
+                    rejected=decoded.rejected,
+                    num_rejected=decoded.num_rejected,
+                )
+            )
+    except StoreUnavailableError as error:
+        raise later(503, "the database does not answer; nothing was stored", error.retry_after_s) from error
+    except NotStoredError as error:
+        raise Problem(422, "Can't be stored", f"the database refuses the batch: {error}") from error
+    except StoppingError as error:
+        raise _stopping() from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the headers say of a body."""
+
+    encoding: str
+    origin: str
+    batch_id: str | None
+    may_write: Callable[[str], bool] | None
+
+
+async def _decoded(
+    service: Service, wanted: _Wanted, packed: bytes, now_unix_s: float, held: Held
+) -> tuple[str, decode.Decoded]:
+    """The batch's name and its events. A small body costs less here than the way into a thread and back."""
+    bounds = decode.bounds_for(wanted.origin, now_unix_s)
+
+    def work(max_bytes: int) -> tuple[str, decode.Decoded]:
+        data = body.unpacked(packed, wanted.encoding, max_bytes)
+        held.take(len(data) * MEMORY_FACTOR)
+        batch_id = wanted.batch_id or "content-" + hashlib.sha256(data).hexdigest()
+        return batch_id, decode.decode_body(data, bounds, wanted.may_write)
+
+    max_bytes = service.settings.max_events_bytes
+    if len(packed) <= INLINE_BYTES:
+        try:
+            return work(min(INLINE_UNPACKED_BYTES, max_bytes))
+        except Problem as problem:
+            if problem.status != 413:
+                raise
+    async with service.decoding:
+        return await asyncio.to_thread(work, max_bytes)
+
+
+def _stopping() -> Problem:
+    return later(503, "the collector is about to stop; another one, or this one started again, takes it", 2.0)
+
+
+def _origin(headers: Headers) -> str:
+    told = headers.get("tachograph-origin", "live").strip().lower()
+    if told not in ORIGINS:
+        raise Problem(400, "Unknown origin", f"Tachograph-Origin is {shown(told)}; expected {', '.join(ORIGINS)}")
+    return told
+
+
+def _batch_name(headers: Headers) -> str | None:
+    told = headers.get("tachograph-batch")
+    if told is not None and not _BATCH_NAME.fullmatch(told):
+        raise Problem(
+            400,
+            "Unusable name of a batch",
+            f"Tachograph-Batch is {shown(told)}; expected 1 to 200 visible ASCII characters without a space",
+        )
+    return told
+
+
+router.routes.append(Route("/v1/events", Events(), methods=["POST"]))

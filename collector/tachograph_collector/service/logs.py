@@ -6,9 +6,40 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from typing import Final, TextIO
 
+QUIET_S: Final = 600.0
+MAX_REMEMBERED: Final = 1000
 _TAKEN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class Once(logging.Filter):
+    """Lets a warning through once in ``QUIET_S`` seconds, then with how many were kept back as ``repeated``.
+
+    What clients do wrong is theirs to repeat, and must not fill this machine's disk.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is written."""
+        if record.levelno < logging.WARNING:
+            return True
+        text, now_s = record.getMessage(), self._clock()
+        said_s, num_kept_back = self._said.get(text, (-QUIET_S, 0))
+        if now_s - said_s < QUIET_S:
+            self._said[text] = (said_s, num_kept_back + 1)
+            return False
+        if len(self._said) >= MAX_REMEMBERED:
+            self._said.clear()
+        self._said[text] = (now_s, 0)
+        if num_kept_back:
+            record.repeated = num_kept_back
+        return True
 
 
 class Lines(logging.Formatter):
@@ -43,6 +74,7 @@ def set_up(form: str, level: str, stream: TextIO | None = None) -> None:
     """Send what the collector and its web server log to ``stream`` (standard error)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(form))
+    handler.addFilter(Once())
     for name, least in (("tachograph", level), ("uvicorn", "warning")):
         log = logging.getLogger(name)
         log.handlers[:] = [handler]

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import resource
 import signal
 import socket
+import ssl
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 
 import uvicorn
 
 from tachograph_collector.service import logs
 from tachograph_collector.service.app import create_app
+from tachograph_collector.service.protocol import BoundedProtocol
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.single import only_one
 from tachograph_collector.service.state import KeepsLedgers, NoKeeper
@@ -25,6 +29,7 @@ from tachograph_collector.store.tokens import list_tokens
 
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
+FILES_BESIDE = 256
 log = logging.getLogger("tachograph.service")
 
 
@@ -35,6 +40,8 @@ class ServeError(Exception):
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ``ServeError``, and ``StoreError`` for the database."""
     logs.set_up(settings.log_format, settings.log_level)
+    _check_tls(settings)
+    _raise_file_limit(settings.max_connections)
     with ExitStack() as stack:
         database = Database(settings.database_url)
         stack.callback(database.close)
@@ -47,12 +54,13 @@ def serve(settings: Settings) -> None:
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http="httptools",
+                http=BoundedProtocol,
                 ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                limit_concurrency=settings.max_connections,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=round(settings.stop_timeout_s),
                 ssl_certfile=settings.tls_cert,
@@ -65,6 +73,16 @@ def serve(settings: Settings) -> None:
         server.says = f"serving {scheme}://{host}:{port}, database {database}, version {version('tachograph')}"
         server.run(sockets=[listener])
         log.info("stopped")
+
+
+def _raise_file_limit(num_connections: int) -> None:
+    """Each connection takes a file descriptor, and a shell gives 1,024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = num_connections + FILES_BESIDE
+    if soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
 
 
 def _prepare(database: Database) -> None:
@@ -100,6 +118,27 @@ def _check_open(settings: Settings, database: Database) -> None:
         f"--host {settings.host} can be reached by others, and there is no token that they could be asked for; "
         "make one with 'tachograph token create NAME', or add --insecure to let everybody in, or keep to 127.0.0.1"
     )
+
+
+def _check_tls(settings: Settings) -> None:
+    """Refuse a certificate or a key that can't be used before anything is opened."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    where = f"--tls-cert {settings.tls_cert} --tls-key {settings.tls_key}"
+    for path in (settings.tls_cert, settings.tls_key):
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ServeError(f"{where}: {path} can't be read: {reason}") from error
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")  # rather than asking
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise ServeError(
+            f"{where}: not a certificate chain and its key, both PEM and the key without a password ({reason})"
+        ) from error
 
 
 @contextmanager

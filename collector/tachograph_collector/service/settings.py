@@ -19,6 +19,8 @@ from typing import Any, Final, Literal, cast
 from tachograph_collector.service.units import bytes_of, seconds_of, shown_bytes, shown_seconds
 
 PREFIX: Final = "TACHOGRAPH_"
+MEMORY_FACTOR: Final = 4
+"""Bytes of memory that the events of a byte of JSON take, at most."""
 Origin = Literal["command line", "environment", "file", "default"]
 
 
@@ -185,7 +187,7 @@ class Settings:
     )
 
     max_body_bytes: int = _size(16 << 20, "max-body", "Largest body of a request as it comes, compressed.")
-    max_events_bytes: int = _size(64 << 20, "max-events", "Largest body of a request once it is decompressed.")
+    max_events_bytes: int = _size(32 << 20, "max-events", "Largest body of a request once it is decompressed.")
     max_waiting_bytes: int = _size(
         256 << 20, "max-waiting", "Memory for what was taken and is not stored yet; beyond it, agents are told to wait."
     )
@@ -316,8 +318,12 @@ def _check(settings: Settings) -> None:
         raise SettingsError("--tls-cert and --tls-key belong together; give both, or neither")
     if settings.max_events_bytes < settings.max_body_bytes:
         raise SettingsError("--max-events is smaller than --max-body; a body does not shrink when it is decompressed")
-    if settings.max_waiting_bytes < settings.max_events_bytes:
-        raise SettingsError("--max-waiting is smaller than --max-events; no body of that size could ever be taken")
+    least_bytes = settings.max_body_bytes + MEMORY_FACTOR * settings.max_events_bytes
+    if settings.max_waiting_bytes < least_bytes:
+        raise SettingsError(
+            f"--max-waiting is {shown_bytes(settings.max_waiting_bytes)}; the largest body, with its events, takes "
+            f"{shown_bytes(least_bytes)}: give at least that, or less for --max-events"
+        )
 
 
 def shown(settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,11 @@ from tachograph_collector.store.keys import RunKey
 if TYPE_CHECKING:
     from tachograph_collector.service.access import Access
     from tachograph_collector.service.gather import Gather
+    from tachograph_collector.service.newruns import NewRuns
+    from tachograph_collector.service.readiness import Looker
+    from tachograph_collector.service.waiting import Waiting
+
+DECODED_AT_ONCE = 2
 
 
 class KeepsLedgers(Protocol):
@@ -55,6 +61,13 @@ class Service:
     keeper: KeepsLedgers
     identify: Callable[[HTTPConnection], Awaitable[Access]]
     gather: Gather
+    waiting: Waiting
+    new_runs: NewRuns
+    check_schema: Callable[[Database], None]
+    """Raises ``StoreError`` where the schema is not the one that this version works with."""
+    looker: Looker = field(init=False)
+    decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DECODED_AT_ONCE))
+    """Large bodies are unpacked so many at once; the others wait as they came."""
     is_stopping: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
