@@ -1,0 +1,490 @@
+"""Which nodes of a run are alive, by when they were heard, and what follows where one is not (detection, "Dead node").
+
+Judged by arrival at the collector. A sender's clock is compared with nothing but itself: how much later than usual its
+words come tells what is fresh from what was kept back during a partition, which revives nobody. What is concluded, a
+dead node or a conclusion taken back, is an event to be written into the log; conclusions count once they are heard from
+there, so that whoever folds the run next knows of them too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+from tachograph_agent.events import (
+    AnyEvent,
+    Failure,
+    FailureWithdrawn,
+    Heartbeat,
+    RunStart,
+    Step,
+    microseconds,
+)
+
+SECOND: Final = 1_000_000
+INTERVAL_US: Final = 5 * SECOND
+SUSPECT_US: Final = 15 * SECOND
+DEAD_US: Final = 30 * SECOND
+"""With a second sign: its ranks are silent too."""
+DEAD_ALONE_US: Final = 60 * SECOND
+NEVER_SEEN_US: Final = 600 * SECOND
+BEHIND_US: Final = 10 * SECOND
+"""After the collector itself was down or behind for so long, absence counts from then."""
+STALE_US: Final = 15 * SECOND
+"""What comes so much later than a node's words usually do was kept back somewhere."""
+GROUP_SHARE: Final = 0.3
+GROUP_LEAST: Final = 4
+MAX_NODES: Final = 65_536
+
+State = Literal["alive", "suspect", "dead", "lost", "gone"]
+"""``lost``: its agent only, its ranks step on. ``gone``: it said good-bye."""
+
+
+class Node(Struct):
+    """One node of the run. Times without ``_t_`` are arrivals, on the database's clock."""
+
+    node: str
+    first_heard_us: int
+    state: State = "alive"
+    state_since_us: int = 0
+    last_heartbeat_us: int | None = None
+    interval_us: int = INTERVAL_US
+    lag_us: int | None = None
+    """How much later than they were told its words come, at the least: its clock's offset, and the way."""
+    heartbeat_seen: tuple[int, int] | None = None
+    """When the last heartbeat came, of a backlog or not, and when it was told."""
+    num_steady: int = 0
+    """Heartbeats in a row that came as far apart as they were told: a stream, no backlog."""
+    last_step_us: int | None = None
+    step_gap_us: int = 0
+    step: int | None = None
+    ranks_alive: Any = None
+    queue_bytes: int | None = None
+    dropped: int | None = None
+    clock_offset_s: float | None = None
+    agent_version: str | None = None
+    metrics_address: str | None = None
+
+
+class Inferred(Struct):
+    """A failure that was concluded, as the log has it, and which step its node had done by then."""
+
+    t_us: int
+    attempt: str | None
+    node: str | None
+    """None for many at once."""
+    step: int | None
+
+
+class Incident(Struct):
+    """One row of ``incidents``."""
+
+    incident_id: str
+    detector: str
+    subject: str
+    severity: str
+    opened_us: int
+    updated_us: int
+    summary: str
+    evidence: dict[str, Any]
+    cleared_us: int | None = None
+    node: str | None = None
+
+
+class SilenceState(Struct):
+    """What is saved with the ledger's state."""
+
+    nodes: list[Node] = field(default_factory=list)
+    inferred: list[Inferred] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    expected: dict[str, int] = field(default_factory=dict)
+    run_step: tuple[int | None, int, int] = (None, 0, 0)
+
+
+class Conclusion(Struct, frozen=True):
+    """An event to write into the log, under a name that is the same whoever concludes it."""
+
+    batch_id: str
+    event: AnyEvent
+
+
+class Silence:
+    """Watches the nodes of one run. ``hear`` what has arrived, in order; ``judge`` when all of it was heard."""
+
+    def __init__(self, run: str, run_id: int, state: SilenceState | None = None) -> None:
+        state = SilenceState() if state is None else state
+        self._run = run
+        self._run_id = run_id
+        self.nodes = {node.node: node for node in state.nodes}
+        self._inferred = state.inferred
+        self._open = {incident.subject: incident for incident in state.incidents}
+        self._expected = state.expected
+        self._last_step_us, self._step_gap_us, self._step = state.run_step
+        self._back_us = 0
+        self._judged_us: int | None = None
+        self._proofs: list[tuple[Inferred, float]] = []
+        self.num_not_watched = 0
+        """Nodes beyond ``MAX_NODES``."""
+        self.heard: set[str] = set()
+        """Nodes heard since ``take_heard``."""
+        self.turned: set[str] = set()
+        """Nodes whose state has changed since ``take_heard``."""
+        self._changed_incidents: dict[str, Incident] = {}
+
+    def state(self) -> SilenceState:
+        """What ``__init__`` goes on from."""
+        return SilenceState(
+            list(self.nodes.values()),
+            self._inferred,
+            list(self._open.values()),
+            self._expected,
+            (self._last_step_us, self._step_gap_us, self._step),
+        )
+
+    # -- arrivals ----------------------------------------------------------------------------------------------------
+
+    def hear(self, received_us: int, events: Sequence[AnyEvent]) -> None:
+        """Take what arrived together. Steps and heartbeats among it are those of one node, as samples are stored."""
+        first = events[0]
+        if isinstance(first, Step):
+            self._hear_steps(received_us, events)  # type: ignore[arg-type]  # stored by kind
+        elif isinstance(first, Heartbeat):
+            self._hear_heartbeats(received_us, events)  # type: ignore[arg-type]  # stored by kind
+        else:
+            for event in events:
+                self._hear_event(received_us, event)
+
+    def _hear_heartbeats(self, received_us: int, events: Sequence[Heartbeat]) -> None:
+        newest = max(events, key=lambda event: event.t) if len(events) > 1 else events[0]
+        node = self._node(newest.node, received_us)
+        if node is None:
+            return
+        t_us = microseconds(newest.t)
+        if not self._is_fresh(node, received_us, t_us):
+            return
+        node.last_heartbeat_us = received_us
+        if newest.interval_s:
+            node.interval_us = max(INTERVAL_US, microseconds(newest.interval_s))
+        node.ranks_alive = newest.ranks_alive
+        if newest.step is not None:
+            node.step = max(newest.step, node.step or 0)
+        more = newest.unknown_fields if isinstance(newest.unknown_fields, dict) else {}
+        node.queue_bytes = _whole(more.get("queue_bytes"))
+        node.dropped = _whole(more.get("dropped"))
+        offset_s = more.get("clock_offset_s")
+        node.clock_offset_s = float(offset_s) if isinstance(offset_s, int | float) else None
+        node.agent_version = _word(more.get("agent_version"), node.agent_version)
+        node.metrics_address = _word(more.get("metrics_address"), node.metrics_address)
+        self.heard.add(node.node)
+        if more.get("goodbye"):
+            self._turn(node, "gone", received_us)
+        elif node.state != "alive":
+            self._turn(node, "alive", received_us)
+
+    def _is_fresh(self, node: Node, received_us: int, t_us: int) -> bool:
+        """Whether a heartbeat was sent when it was told, or is one of a backlog."""
+        lag_us = received_us - t_us
+        before, node.heartbeat_seen = node.heartbeat_seen, (received_us, t_us)
+        if before is not None and 0 < t_us - before[1] <= 2 * (received_us - before[0]):
+            node.num_steady += 1
+        else:
+            node.num_steady = 0
+        if node.lag_us is None or lag_us < node.lag_us or node.num_steady >= 3:
+            node.lag_us = lag_us  # the first, the quickest yet, or its clock was set back
+        return lag_us - node.lag_us <= STALE_US
+
+    def _hear_steps(self, received_us: int, events: Sequence[Step]) -> None:
+        newest = max(events, key=lambda event: event.t) if len(events) > 1 else events[0]
+        t_us = microseconds(newest.t)
+        node = self._node(newest.node, received_us)
+        if node is None:
+            self._note_run_step(received_us, newest.step)
+            return
+        if node.lag_us is None or received_us - t_us < node.lag_us:
+            node.lag_us = received_us - t_us
+        if self._inferred:
+            for event in events:
+                self._look_for_proof(event)
+        if received_us - t_us - node.lag_us > STALE_US:
+            return
+        self._note_run_step(received_us, newest.step)
+        if node.last_step_us is not None and received_us > node.last_step_us:
+            node.step_gap_us = max(received_us - node.last_step_us, node.step_gap_us * 7 // 8)
+        node.last_step_us = received_us
+        node.step = newest.step
+        self.heard.add(node.node)
+
+    def _note_run_step(self, received_us: int, step: int) -> None:
+        if self._last_step_us is not None and received_us > self._last_step_us:
+            self._step_gap_us = max(received_us - self._last_step_us, self._step_gap_us * 7 // 8)
+        self._last_step_us, self._step = received_us, step
+
+    def _look_for_proof(self, step: Step) -> None:
+        """Work of a node declared dead, begun after its death and going on from where it was, proves that it lived."""
+        begun_s = step.t - (step.dur or 0.0) / step.count
+        attempt = "0" if step.attempt is None else str(step.attempt)
+        for inferred in self._inferred:
+            if (
+                inferred.node in (None, step.node)
+                and inferred.attempt in (None, attempt)
+                and begun_s * 1e6 > inferred.t_us
+                and (inferred.step is None or step.step > inferred.step)
+            ):
+                self._proofs.append((inferred, step.t))
+
+    def _hear_event(self, received_us: int, event: AnyEvent) -> None:
+        match event:
+            case Failure(inferred=True, category="heartbeat", rank=None):
+                self._hear_of_death(received_us, event)
+            case FailureWithdrawn():
+                self._hear_of_withdrawal(received_us, event)
+            case RunStart(nodes=list()) if all(isinstance(name, str) for name in event.nodes):
+                for name in event.nodes[:MAX_NODES]:
+                    self._expected.setdefault(name, received_us)
+            case _:
+                pass
+
+    def _hear_of_death(self, received_us: int, event: Failure) -> None:
+        attempt = None if event.attempt is None else str(event.attempt)
+        t_us = microseconds(event.t)
+        if any((it.t_us, it.attempt, it.node) == (t_us, attempt, event.node) for it in self._inferred):
+            return
+        if event.node is None:
+            dead = [it for it in self.nodes.values() if received_us - (it.last_heartbeat_us or 0) >= SUSPECT_US]
+            step: int | None = self._step
+        else:
+            dead = [it for it in (self.nodes.get(event.node),) if it is not None]
+            step = dead[0].step if dead else None
+        self._inferred.append(Inferred(t_us, attempt, event.node, step))
+        for node in dead:
+            if node.state not in ("gone", "dead"):
+                self._turn(node, "dead", received_us)
+        subject = event.node or "group"
+        self._raise(
+            received_us,
+            "dead_node",
+            subject,
+            "critical",
+            f"node {event.node} is dead" if event.node else f"{len(dead)} nodes are dead",
+            {"detail": event.detail, "t_us": t_us, "attempt": attempt, "nodes": len(dead) if event.node is None else 1},
+            event.node,
+        )
+
+    def _hear_of_withdrawal(self, received_us: int, event: FailureWithdrawn) -> None:
+        attempt = None if event.attempt is None else str(event.attempt)
+        name = (microseconds(event.of_t), attempt, event.node)
+        self._inferred = [it for it in self._inferred if (it.t_us, it.attempt, it.node) != name]
+        self._clear(received_us, event.node or "group", {"withdrawn": True, "reason": event.reason})
+        for node in self.nodes.values() if event.node is None else filter(None, [self.nodes.get(event.node)]):
+            if node.state == "dead":
+                self._turn(node, "lost", received_us)
+
+    def _node(self, name: str | None, received_us: int) -> Node | None:
+        if name is None:
+            return None
+        node = self.nodes.get(name)
+        if node is None:
+            if len(self.nodes) >= MAX_NODES:
+                self.num_not_watched += 1
+                return None
+            node = self.nodes[name] = Node(name, received_us, state_since_us=received_us)
+            self.turned.add(name)
+            self._clear(received_us, f"never seen: {name}", {})
+        return node
+
+    def _turn(self, node: Node, state: State, at_us: int) -> None:
+        if node.state == "dead":
+            self._clear(at_us, node.node, {"state": state})
+            if all(it.state != "dead" for it in self.nodes.values() if it is not node):
+                self._clear(at_us, "group", {"state": state})
+        node.state, node.state_since_us = state, at_us
+        self.turned.add(node.node)
+
+    # -- conclusions -------------------------------------------------------------------------------------------------
+
+    def judge(self, now_us: int, attempt: str | None) -> list[Conclusion]:
+        """What follows from what was heard until ``now_us``, on the database's clock. ``attempt``: the running one."""
+        if self._judged_us is None or now_us - self._judged_us > BEHIND_US:
+            self._back_us = now_us
+        self._judged_us = now_us
+        concluded = self._withdrawals()
+        if attempt is None:
+            return concluded
+        self._judge_expected(now_us)
+        watched = [it for it in self.nodes.values() if it.last_heartbeat_us is not None and it.state != "gone"]
+        silent = [it for it in watched if it.state != "dead" and self._absent_us(it, now_us) >= _scaled(SUSPECT_US, it)]
+        dying = [it for it in silent if self._judge_node(it, now_us)]
+        num_living = sum(node.state != "dead" for node in watched)
+        if dying and num_living >= GROUP_LEAST and len(silent) > GROUP_SHARE * num_living:
+            concluded.append(self._death(now_us, attempt, silent, num_living))
+            dying = silent
+        else:
+            concluded += [self._death(now_us, attempt, [node], num_living) for node in dying]
+        for node in dying:
+            self._turn(node, "dead", now_us)
+        return concluded
+
+    def _absent_us(self, node: Node, now_us: int) -> int:
+        return now_us - max(node.last_heartbeat_us or 0, self._back_us)
+
+    def _judge_node(self, node: Node, now_us: int) -> bool:
+        """Whether a silent node is dead; else it is suspect, or only its agent is lost."""
+        absent_us = self._absent_us(node, now_us)
+        if node.ranks_alive == 0:
+            self._turn(node, "gone", now_us)  # none of its ranks was left: it had no part in the run any more
+            return False
+        own = node.last_step_us is not None
+        step_us, gap_us = (node.last_step_us, node.step_gap_us) if own else (self._last_step_us, self._step_gap_us)
+        ranks_silent = step_us is None or now_us - max(step_us, self._back_us) >= max(DEAD_US, 3 * gap_us)
+        stepped_since = step_us is not None and step_us - (node.last_heartbeat_us or 0) >= SUSPECT_US
+        if stepped_since and not ranks_silent:
+            if absent_us >= _scaled(DEAD_US, node) and node.state != "lost":
+                self._turn(node, "lost", now_us)
+        elif absent_us >= _scaled(DEAD_US if ranks_silent and own else DEAD_ALONE_US, node):
+            return True
+        elif node.state == "alive":
+            self._turn(node, "suspect", now_us)
+        return False
+
+    def _death(self, now_us: int, attempt: str, nodes: list[Node], num_living: int) -> Conclusion:
+        first = min(nodes, key=lambda node: (node.last_heartbeat_us or 0, node.node))
+        heard_us = first.last_heartbeat_us or 0
+        # As its own clock would tell it, which is the one that its steps are told by.
+        t_us = now_us - (first.lag_us or 0)
+        one = len(nodes) == 1
+        silence_us = now_us - heard_us
+        detail = (
+            f"no heartbeat for {silence_us / 1e6:.0f} s"
+            if one
+            else f"no heartbeat from {len(nodes)} of {num_living} nodes, for {silence_us / 1e6:.0f} s from the first"
+        )
+        event = Failure(
+            t=t_us / 1e6,
+            run=self._run,
+            attempt=attempt,
+            node=first.node if one else None,
+            dur=silence_us / 1e6,
+            category="heartbeat",
+            detail=detail,
+            inferred=True,
+        )
+        return Conclusion(f"dead-node/{self._run_id}/{first.node}/{heard_us}/{first.last_step_us or 0}", event)
+
+    def _withdrawals(self) -> list[Conclusion]:
+        proofs, self._proofs = self._proofs, []
+        concluded: dict[str, Conclusion] = {}
+        for inferred, proof_t in proofs:
+            event = FailureWithdrawn(
+                t=proof_t,
+                run=self._run,
+                attempt=inferred.attempt,
+                node=inferred.node,
+                of_t=inferred.t_us / 1e6,
+                reason="it worked on after that",
+            )
+            batch_id = f"withdrawn/{self._run_id}/{inferred.node or ''}/{inferred.attempt or ''}/{inferred.t_us}"
+            concluded.setdefault(batch_id, Conclusion(batch_id, event))
+        return list(concluded.values())
+
+    def _judge_expected(self, now_us: int) -> None:
+        for name, since_us in self._expected.items():
+            subject = f"never seen: {name}"
+            if name in self.nodes or subject in self._open:
+                continue
+            if now_us - max(since_us, self._back_us) >= NEVER_SEEN_US:
+                said = f"node {name} was expected and never heard of"
+                self._raise(now_us, "dead_node", subject, "warning", said, {"expected_since_us": since_us}, name)
+
+    # -- incidents ---------------------------------------------------------------------------------------------------
+
+    def _raise(
+        self,
+        at_us: int,
+        detector: str,
+        subject: str,
+        severity: str,
+        summary: str,
+        evidence: dict[str, Any],
+        node: str | None,
+    ) -> None:
+        if subject in self._open:
+            return
+        key = hashlib.sha256(f"{detector}/{subject}/{at_us}".encode()).hexdigest()[:40]
+        incident = Incident(key, detector, subject, severity, at_us, at_us, summary, evidence, node=node)
+        self._open[subject] = self._changed_incidents[key] = incident
+
+    def _clear(self, at_us: int, subject: str, evidence: dict[str, Any]) -> None:
+        incident = self._open.pop(subject, None)
+        if incident is None:
+            return
+        incident.cleared_us = incident.updated_us = at_us
+        incident.evidence = {**incident.evidence, "cleared": evidence}
+        self._changed_incidents[incident.incident_id] = incident
+
+    # -- what to write -----------------------------------------------------------------------------------------------
+
+    def take_heard(self) -> list[Node]:
+        """Nodes heard, or turned, since the last call."""
+        names, self.heard, self.turned = self.heard | self.turned, set(), set()
+        return [self.nodes[name] for name in sorted(names)]
+
+    def take_incidents(self) -> list[Incident]:
+        """Incidents opened or cleared since the last call."""
+        changed, self._changed_incidents = self._changed_incidents, {}
+        return list(changed.values())
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether something must be written at once."""
+        return bool(self.turned or self._changed_incidents)
+
+    def counts(self) -> dict[State, int]:
+        """How many nodes are in each state."""
+        found: dict[State, int] = {"alive": 0, "suspect": 0, "dead": 0, "lost": 0, "gone": 0}
+        for node in self.nodes.values():
+            found[node.state] += 1
+        return found
+
+
+def _scaled(limit_us: int, node: Node) -> int:
+    """Limits are for a heartbeat every 5 s; one that comes less often is given more time."""
+    return limit_us * node.interval_us // INTERVAL_US
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _word(value: object, otherwise: str | None) -> str | None:
+    return value[:200] if isinstance(value, str) else otherwise
+
+
+def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Nodes as rows of ``nodes``, without the run they belong to."""
+    return [
+        {
+            "node": it.node,
+            "first_heard_us": it.first_heard_us,
+            "last_heard_us": max(it.first_heard_us, it.last_heartbeat_us or 0, it.last_step_us or 0),
+            "last_heartbeat_us": it.last_heartbeat_us,
+            "interval_us": it.interval_us,
+            "state": it.state,
+            "state_since_us": it.state_since_us,
+            "step": it.step,
+            "ranks_alive": len(it.ranks_alive) if isinstance(it.ranks_alive, list) else _whole(it.ranks_alive),
+            "queue_bytes": it.queue_bytes,
+            "dropped": it.dropped,
+            "clock_offset_s": it.clock_offset_s,
+            "agent_version": it.agent_version,
+            "metrics_address": it.metrics_address,
+        }
+        for it in nodes
+    ]
+
+
+def incident_rows(incidents: Iterable[Incident]) -> list[dict[str, Any]]:
+    """Incidents as rows of ``incidents``, without the run they belong to."""
+    return [{**msgspec.structs.asdict(it), "rank": None} for it in incidents]
