@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
@@ -25,6 +26,16 @@ ANSWER_WITHIN_S: Final = 60.0
 """A database that hangs is answered as one that is away."""
 
 log = logging.getLogger("tachograph.service")
+
+
+class Commit(NamedTuple):
+    """One attempt to store what waited: when it began (Unix nanoseconds), how long it took, and what came of it."""
+
+    began_unix_ns: int
+    took_s: float
+    outcomes: Sequence[Outcome]
+    """One a batch; none where nothing was stored."""
+    problem: str | None = None
 
 
 class NotStoredError(Exception):
@@ -71,6 +82,8 @@ class Gather:
         self._thread: threading.Thread | None = None
         self.num_transactions = 0
         self.num_batches = 0
+        self.watchers: list[Callable[[Commit], None]] = []
+        """Told of each commit by the thread that stores; none of them may raise or wait."""
         self.problem: str | None = None
         """Why the last transaction failed; None after one that did not."""
 
@@ -148,9 +161,11 @@ class Gather:
 
     def _store(self, waiting: Sequence[_Waiting]) -> None:
         """One transaction of all; where the database refuses what is in it, one of each, so that one suffers alone."""
+        began_unix_ns, began_s = time.time_ns(), time.monotonic()
         try:
             stored = store(self._database, [each.batch for each in waiting])
         except StoreUnavailableError as error:
+            self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, (), str(error)))
             if self.problem is None:
                 log.warning("nothing can be stored: %s", error)
             self.problem = str(error)
@@ -162,6 +177,7 @@ class Gather:
                 for each in waiting:
                     self._store([each])
                 return
+            self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, (), type(error).__name__))
             batch = waiting[0].batch
             # Without the traceback, whose last lines would have the values of all its rows.
             log.error("batch %s of %s can't be stored: %s", batch.batch_id, batch.agent, _reason(error))  # noqa: TRY400
@@ -173,9 +189,14 @@ class Gather:
         self.problem = None
         self.num_transactions += 1
         self.num_batches += len(waiting)
+        self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, stored.outcomes))
         for each, outcome in zip(waiting, stored.outcomes, strict=True):
             each.tell(outcome)
         self._wake(stored.touched)
+
+    def _tell_watchers(self, commit: Commit) -> None:
+        for watcher in self.watchers:
+            watcher(commit)
 
 
 def _reason(error: Exception) -> str:
