@@ -231,9 +231,10 @@ class Recorder:
             # This is all that a step costs the training loop: one formatting of bytes, after a head that is made once a
             # second, since most of the cost is digits; those of whole numbers cost least.
             second_ns, head = self._second
-            if not 0 <= now_ns - second_ns < 1_000_000_000:
-                second_ns, head = self._next_second(now_ns)
             micros = (now_ns - second_ns) // 1000
+            if not 0 <= micros < 1_000_000:
+                second_ns, head = self._next_second(now_ns)
+                micros = (now_ns - second_ns) // 1000
             rest = b"}\n"
             if busy_s is not None or grad_norm is not None or tokens is not None or sections or stage is not None:
                 rest = _rest(busy_s, grad_norm, tokens, stage, sections)
@@ -245,7 +246,7 @@ class Recorder:
             if dur_us < 0:
                 line = b'%s%06d,"step":%d%s' % (head, micros, number, rest)
             else:
-                seconds, dur_us = divmod(dur_us, 1_000_000)
+                seconds, dur_us = dur_us // 1_000_000, dur_us % 1_000_000
                 if loss is None:
                     line = b'%s%06d,"step":%d,"dur":%d.%06d%s' % (head, micros, number, seconds, dur_us, rest)
                 else:

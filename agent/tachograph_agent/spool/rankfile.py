@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from os import write
 from pathlib import Path
 
 from tachograph_agent.spool.layout import make_directory, open_to_append, refuse_foreign, segment_path, segments_in
@@ -31,7 +32,8 @@ class RankFile:
         self._segment_bytes = segment_bytes
         self._number = max((s.number for s in segments_in(directory) if s.rank == rank), default=0)
         self._torn = False
-        self._size = 0
+        self._room = segment_bytes
+        """Bytes until the segment is full."""
         self.num_dropped = 0
         self.descriptor = -1
         self._open_next()
@@ -46,7 +48,7 @@ class RankFile:
         if self._torn:
             line = b"\n" + line
         try:
-            written = os.write(self.descriptor, line)
+            written = write(self.descriptor, line)
         except OSError:
             self.num_dropped += 1
             return False
@@ -54,9 +56,10 @@ class RankFile:
             self._torn = True
             self.num_dropped += 1
             return False
-        self._torn = False
-        self._size += written
-        if self._size >= self._segment_bytes:
+        if self._torn:
+            self._torn = False
+        self._room -= written
+        if self._room <= 0:
             self._next_segment()
         return True
 
@@ -66,7 +69,7 @@ class RankFile:
         try:
             self._open_next()
         except OSError:
-            self._size = 0
+            self._room = self._segment_bytes
             return
         with contextlib.suppress(OSError):
             os.close(old)
@@ -81,7 +84,7 @@ class RankFile:
             os.close(descriptor)
             raise
         self._number += 1
-        self.descriptor, self._size = descriptor, os.fstat(descriptor).st_size
+        self.descriptor, self._room = descriptor, self._segment_bytes - os.fstat(descriptor).st_size
 
     def close(self) -> None:
         """Let the file and its lock go."""

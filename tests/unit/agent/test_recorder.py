@@ -182,7 +182,7 @@ def test_what_a_full_disk_refuses_is_counted_and_told_by_a_gap_when_it_can_be_wr
             raise OSError(28, "No space left on device")
         return real_write(descriptor, data)
 
-    monkeypatch.setattr(rankfile.os, "write", write)
+    monkeypatch.setattr(rankfile, "write", write)
     for number in range(1, 6):
         recorder.step_done(number)
     full = False
@@ -198,9 +198,9 @@ def test_what_a_full_disk_refuses_is_counted_and_told_by_a_gap_when_it_can_be_wr
 def test_line_torn_by_a_full_disk_stands_alone(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = make()
     real_write = os.write
-    monkeypatch.setattr(rankfile.os, "write", lambda descriptor, data: real_write(descriptor, data[:20]))
+    monkeypatch.setattr(rankfile, "write", lambda descriptor, data: real_write(descriptor, data[:20]))
     recorder.step_done(1)
-    monkeypatch.setattr(rankfile.os, "write", real_write)
+    monkeypatch.setattr(rankfile, "write", real_write)
     recorder.step_done(2)
     *torn, step, gap = lines(spool)[1:]
     assert torn[0] == b'{"kind":"step","run"'
