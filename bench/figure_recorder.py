@@ -14,6 +14,7 @@ MOST_TIMES = 2.5
 MOST_P99_S = 50e-6
 MOST_SLOWER = 0.005
 LOOP_STEP_S = 0.005
+TURNS = 100_000
 
 
 def measure(setting: Setting) -> Figure:
@@ -84,9 +85,8 @@ def _slower_loop(recorder: Recorder, path: Path, line: bytes, steps: int) -> tup
 
     The difference of two loops would say less: on a shared machine it varies by more than what is promised.
     """
-    turns = 1000
-    while _work_s(turns) < LOOP_STEP_S:
-        turns = turns * 5 // 4
+    # By medians: one slow look would make the steps too short, and the call too large a part of them.
+    turns = round(TURNS * LOOP_STEP_S / median(_work_s(TURNS) for _ in range(25)))
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
     works_s, calls_s, writes_s = [], [], []
     for number in range(steps):
