@@ -26,6 +26,7 @@ OK: Final = 0
 GATE_FAILED: Final = 1
 BAD_INPUT: Final = 2
 EXTRA_MISSING: Final = 3
+AWAY: Final = 69
 DEFECT: Final = 70
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -35,6 +36,7 @@ EXIT_CODES: Final = {
     GATE_FAILED: "a gate such as --fail-under was not met",
     BAD_INPUT: "bad input or wrong usage",
     EXTRA_MISSING: "an extra of the package is not installed",
+    AWAY: "no collector answers",
     DEFECT: "a defect of Tachograph itself",
     INTERRUPTED: "interrupted",
     BROKEN_PIPE: "the reader of the output went away",
@@ -61,6 +63,12 @@ class DefectError(BadInputError):
 
 class ReaderGoneError(Exception):
     """Whoever read standard output went away. (click and rich would make exit code 1 of it, a gate's.)"""
+
+
+class AwayError(BadInputError):
+    """No collector answers, or it can't now. Another try may be worth it."""
+
+    exit_code = AWAY
 
 
 class ExtraMissingError(BadInputError):

@@ -113,6 +113,30 @@ class NumGpus(_Whole):
     expected = "number of GPUs; expected a whole number, 1 to 1000000000"
 
 
+class Period(_ParamType):
+    """How often something is looked at, in seconds."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds, from a tenth to an hour."""
+        try:
+            seconds = float(str(value).strip().removesuffix("s"))
+        except ValueError:
+            seconds = math.nan
+        if not 0.1 <= seconds <= 3600:
+            self.fail(f"{value!r} is no period; expected seconds, from 0.1 to 3600", param, ctx)
+        return seconds
+
+
+class NumRuns(_Whole):
+    """How many runs are listed."""
+
+    name = "number"
+    low, high = 1, 1_000_000
+    expected = "number of runs; expected a whole number, 1 to 1000000"
+
+
 class Year(_Whole):
     """The year of dates that name none."""
 

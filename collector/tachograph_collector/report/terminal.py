@@ -51,7 +51,7 @@ def render_terminal(runs: Sequence[RunReport], console: Console, *, with_model: 
     for index, run in enumerate(runs[:NUM_RUNS]):
         if index:
             page.blank()
-        _one(run, page, with_model)
+        render_run(run, page, with_model=with_model)
     if len(runs) > NUM_RUNS:
         page.blank()
         page.line(f"and {count(len(runs) - NUM_RUNS, 'more run')}: --json has them all", "bold")
@@ -94,7 +94,8 @@ class Page:
         self.console.print()
 
 
-def _one(run: RunReport, page: Page, with_model: bool) -> None:
+def render_run(run: RunReport, page: Page, *, with_model: bool = False) -> None:
+    """One run's part of the report, onto ``page``."""
     page.line(run_line(run), "dim")
     page.line(headline(run), "bold")
     if run.books.wall_us:

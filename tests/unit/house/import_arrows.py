@@ -33,6 +33,7 @@ LEVELS = {
     "report": 3,
     "live": 3,
     "service": 4,
+    "client": 4,
     "cli": 5,
 }
 """Rooms of the collector; one may import the rooms of a lower number, and itself."""
