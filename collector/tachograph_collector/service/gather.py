@@ -78,7 +78,7 @@ class Gather:
         self._wake = wake
         self._queue: deque[_Waiting] = deque()
         self._some = threading.Condition()
-        self._is_stopping = False
+        self.is_stopping = False
         self._thread: threading.Thread | None = None
         self.num_transactions = 0
         self.num_batches = 0
@@ -103,7 +103,7 @@ class Gather:
     def stop(self, timeout_s: float) -> None:
         """Take nothing more, store what was taken, then end, within ``timeout_s``."""
         with self._some:
-            self._is_stopping = True
+            self.is_stopping = True
             self._some.notify()
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -118,7 +118,7 @@ class Gather:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
         with self._some:
-            if self._is_stopping:
+            if self.is_stopping:
                 raise StoppingError
             self._queue.append(_Waiting(batch, loop, answer))
             self._some.notify()
@@ -133,11 +133,13 @@ class Gather:
     def _run(self) -> None:
         while True:
             with self._some:
-                while not self._queue and not self._is_stopping:
+                while not self._queue and not self.is_stopping:
                     self._some.wait()
+                if not self._queue:
+                    return
                 waiting = self._take()
             if not waiting:
-                return
+                continue
             try:
                 self._store(waiting)
             except Exception:
@@ -157,7 +159,7 @@ class Gather:
                 continue
             taken.append(each)
             num_events += len(each.batch.events)
-        return taken or (self._take() if self._queue else [])
+        return taken
 
     def _store(self, waiting: Sequence[_Waiting]) -> None:
         """One transaction of all; where the database refuses what is in it, one of each, so that one suffers alone."""

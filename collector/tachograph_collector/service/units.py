@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)")
-_TIME: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|min|m|h|d)")
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)", re.ASCII)
+_TIME: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|min|m|h|d)", re.ASCII)
 _BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
