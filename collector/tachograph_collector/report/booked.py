@@ -69,7 +69,7 @@ def run_reports(
     for run in ledger.runs(now_us):
         books = ledger.books(run, now_us)
         details = ledger.details(run, now_us)
-        notes = [*reading.notes, *_notes(books, details)]
+        notes = [*reading.notes, *books_notes(books, details)]
         if run in names_in_log:  # a further run of that name, name#2, has them in common with it
             notes += [f"{count(num, 'event')} set aside: {reason}." for reason, num in ledger.set_aside(run).items()]
         reports.append(
@@ -88,7 +88,7 @@ def run_reports(
     return reports
 
 
-def _notes(books: Books, details: Details) -> Iterator[str]:
+def books_notes(books: Books, details: Details) -> Iterator[str]:
     """What a run's books leave unsaid."""
     if not any(attempt.last_step is not None for attempt in details.attempts):
         yield "No step is in this log: there is no work that could have been kept."

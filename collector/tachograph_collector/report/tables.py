@@ -92,14 +92,14 @@ def _csv(runs: Sequence[RunReport], path: Path) -> int:
                     minute.label,
                     minute.revision,
                     "true" if minute.incomplete else "false",
-                    _cell(run),
+                    cell(run),
                 )
             )
             num_rows += 1
     return num_rows
 
 
-def _cell(run: str) -> str:
+def cell(run: str) -> str:
     """The name as a cell that neither a spreadsheet nor a terminal obeys."""
     shown = run.translate(_CONTROLS)
     return f"'{shown}" if run.startswith(_FORMULA) else shown
