@@ -12,6 +12,7 @@ import click
 from tachograph_collector.cli import output
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError, extra_missing
 from tachograph_collector.cli.remote import HELP, asking, remote_options
+from tachograph_collector.report.text import visible
 
 if TYPE_CHECKING:
     from tachograph_collector.client import Run
@@ -68,6 +69,10 @@ def export(
         output.check_writable("--out", out)
     with asking(url, token_file, ca_file) as client:
         run = client.run(run_name)
+        if chosen == EVENTS and (pruned := run.place().pruned):
+            click.echo(
+                f"older events of it were pruned ({visible(pruned)}): the file tells less than the books do", err=True
+            )
         if out == "-":
             _write_lines(run, chosen, sys.stdout.buffer)
             return

@@ -95,6 +95,8 @@ def _say(uploaded: Uploaded, reading: Reading, url: str) -> None:
     click.echo("; ".join(told), err=True)
     for reason in uploaded.reasons:
         click.echo(f"refused: {visible(reason, 400)}", err=True)
+    if not uploaded.num_accepted and not uploaded.num_known:
+        raise BadInputError(f"{url} took none of the log's events; see above why")
 
 
 def _until(end_s: float) -> Callable[[], bool]:

@@ -284,7 +284,9 @@ class Run:
             last_seq, folded_seq = int(told["tachograph-last-seq"]), int(told["tachograph-folded-seq"])
         except (KeyError, ValueError) as error:
             raise _stranger(self._transport) from error
-        return records.Place(told.get("tachograph-origin", "live"), last_seq, folded_seq)
+        return records.Place(
+            told.get("tachograph-origin", "live"), last_seq, folded_seq, told.get("tachograph-pruned", "")
+        )
 
     def table(self, part: str, form: Form) -> Iterator[bytes]:
         """One of its tables (``minutes``, ``attempts`` ...), a file a page; most are one page."""

@@ -353,6 +353,8 @@ class Place(Struct, frozen=True):
     """``live``, ``replay`` or ``rehearsal``."""
     last_seq: int
     folded_seq: int
+    pruned: str = ""
+    """Kinds of events of which older ones are gone, such as ``heartbeat, step``."""
 
     @property
     def is_booked(self) -> bool:
