@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.requests import HTTPConnection
 
+from tachograph_collector.live.snapshot import LiveSnapshot
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
@@ -26,6 +27,11 @@ DECODED_AT_ONCE = 2
 class KeepsLedgers(Protocol):
     """What folds runs, as ``live.keeper.Keeper`` does."""
 
+    @property
+    def holder(self) -> str:
+        """The name under which it holds leases."""
+        ...
+
     def start(self) -> None:
         """Begin, in threads of its own."""
         ...
@@ -38,9 +44,15 @@ class KeepsLedgers(Protocol):
         """There are new events of these runs. Cheap, from any thread."""
         ...
 
+    def snapshot(self) -> LiveSnapshot:
+        """How the runs stand that it folds. Cheap, from any thread."""
+        ...
+
 
 class NoKeeper:
     """Folds nothing: for tests of routes alone."""
+
+    holder = ""
 
     def start(self) -> None:
         """Nothing to start."""
@@ -50,6 +62,10 @@ class NoKeeper:
 
     def wake(self, runs: Iterable[RunKey]) -> None:
         """Nobody to wake."""
+
+    def snapshot(self) -> LiveSnapshot:
+        """Nothing is folded."""
+        return LiveSnapshot()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,60 @@
+"""``GET /metrics`` for Prometheus: this collector's own series, and those of the runs that it folds.
+
+Two collectors over one database never show one run both, so their scrapes can be added up. A token sees its tenant's
+runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tachograph_collector.service.access import Doorkeeper, access_for
+from tachograph_collector.service.counts import Counts
+from tachograph_collector.service.figures import Figures
+from tachograph_collector.service.own_metrics import OwnMetrics
+from tachograph_collector.service.state import Service, service_of
+
+router = APIRouter(tags=["metrics"])
+_KEY: Final = "scrape"
+
+
+class Scrape:
+    """What a scrape of one collector reads. ``start`` and ``stop`` go with the application."""
+
+    def __init__(self, service: Service, doorkeeper: Doorkeeper) -> None:
+        self.counts = Counts()
+        service.gather.watchers.append(self.counts.count)
+        self.figures = Figures(service.database, service.keeper.holder)
+        self._own = CollectorRegistry(auto_describe=False)
+        self._own.register(OwnMetrics(service, self.counts, doorkeeper, self.figures))
+        ProcessCollector(registry=self._own)
+        service.extra[_KEY] = self
+
+    def start(self) -> None:
+        """Begin to prepare."""
+        self.figures.start()
+
+    def stop(self) -> None:
+        """End."""
+        self.figures.stop()
+
+    def text(self, tenant_id: int) -> bytes:
+        """All series for that tenant."""
+        return generate_latest(self._own) + self.figures.texts_now().get(tenant_id, b"")
+
+
+async def _metrics(request: Request) -> Response:
+    found = await access_for(request, "read")
+    scrape = service_of(request).extra[_KEY]
+    assert isinstance(scrape, Scrape)
+    return Response(scrape.text(found.tenant_id), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+router.routes.append(Route("/metrics", _metrics, methods=["GET"]))
