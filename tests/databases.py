@@ -21,8 +21,8 @@ from typing import Any
 
 import psycopg
 from sqlalchemy.engine import make_url
-from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.upgrade import upgrade
 
 STARTS_WITHIN_S = 60
 ENDS_WITHIN_S = 30
@@ -41,7 +41,7 @@ _SETTINGS = {
 
 def migrate(database: Database) -> None:
     """Bring an empty database to the current schema."""
-    schema.metadata.create_all(database.engine)
+    upgrade(database)
 
 
 def _binaries() -> Path:

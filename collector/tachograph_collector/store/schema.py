@@ -6,6 +6,9 @@ database can be distributed by them. Times are whole microseconds since 1970 (``
 Two halves. What was **received** is never changed by what is concluded from it: ``batches``, ``events``, ``samples``,
 ``rejected``. What was **folded** from it can be made anew at any time, and says up to which sequence number it was
 folded (``folded_seq``): ``books`` and everything below it.
+
+On PostgreSQL, ``events`` and ``samples`` are partitioned by the week in which they came in (partitions.py); that is why
+``received_us`` stands in their keys, though ``seq`` alone is unique within a run.
 """
 
 from __future__ import annotations
@@ -124,7 +127,7 @@ events = Table(
     _key("tenant_id"),
     _key("run_id"),
     _key("seq"),
-    _need("received_us"),
+    _key("received_us"),
     _need("kind", String(100)),
     _need("t_us"),
     _may("attempt", Text),
@@ -134,6 +137,7 @@ events = Table(
     Column("body", Text, nullable=False, comment="the event as one JSON object, unknown fields included"),
     Index("events_kind_idx", "tenant_id", "run_id", "kind", "t_us"),
     comment="Everything but steps and heartbeats, a row each.",
+    postgresql_partition_by="RANGE (received_us)",
 )
 
 samples = Table(
@@ -143,7 +147,7 @@ samples = Table(
     _key("run_id"),
     Column("seq", BigInteger, primary_key=True, autoincrement=False, comment="the last of those packed in it"),
     Column("first_seq", BigInteger, nullable=False, comment="= seq until stretches are packed together"),
-    _need("received_us"),
+    _key("received_us"),
     Column("kind", String(20), nullable=False, comment="step or heartbeat"),
     _may("attempt", Text),
     _may("node", Text),
@@ -155,6 +159,7 @@ samples = Table(
     Column("data", LargeBinary, nullable=False, comment="columns, packed; store/packing.py"),
     Index("samples_end_us_idx", "tenant_id", "run_id", "kind", "end_us"),
     comment="Steps and heartbeats, packed per run, attempt, node and stretch of time.",
+    postgresql_partition_by="RANGE (received_us)",
 )
 
 rejected = Table(
@@ -169,6 +174,17 @@ rejected = Table(
     _need("reason", Text),
     Column("line", LargeBinary, nullable=False, comment="its first 4 KiB"),
     Index("rejected_received_us_idx", "received_us"),
+)
+
+prunings = Table(
+    "prunings",
+    metadata,
+    _key("tenant_id"),
+    _key("run_id"),
+    Column("kind", String(20), primary_key=True, comment="step, heartbeat or event"),
+    Column("before_us", BigInteger, nullable=False, comment="what came in before this is gone"),
+    _need("at_us"),
+    comment="What was pruned of a run, so that nobody takes what is left for all there was.",
 )
 
 # -- folding --------------------------------------------------------------------------------------------------------

@@ -11,21 +11,21 @@ import time
 from pathlib import Path
 
 import databases
-from sqlalchemy import text
+from sqlalchemy import select, text
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
 
 
 def test_each_test_gets_a_database_that_nobody_wrote_in(database: Database) -> None:
     with database.write() as connection:
-        assert connection.execute(schema.tenants.select()).all() == []
-        connection.execute(schema.tenants.insert().values(tenant_id=1, name="default"))
+        assert connection.execute(select(schema.tenants.c.name)).scalars().all() == ["default"]
+        connection.execute(schema.tenants.insert().values(tenant_id=2, name="another"))
 
 
 def test_each_test_gets_a_database_of_its_own(database: Database) -> None:
     with database.write() as connection:
-        assert connection.execute(schema.tenants.select()).all() == []
-        connection.execute(schema.tenants.insert().values(tenant_id=1, name="default"))
+        assert connection.execute(select(schema.tenants.c.name)).scalars().all() == ["default"]
+        connection.execute(schema.tenants.insert().values(tenant_id=2, name="another"))
 
 
 def test_the_server_writes_to_disk_before_it_answers(postgresql_url: str) -> None:
@@ -73,7 +73,7 @@ def test_what_was_committed_is_there_after_the_server_was_killed() -> None:
         server.start()
         database.close()
         with database.read() as connection:
-            assert connection.execute(text("SELECT name FROM tenants")).scalars().all() == ["kept"]
+            assert connection.execute(text("SELECT name FROM tenants WHERE tenant_id = 7")).scalars().all() == ["kept"]
         database.close()
     finally:
         server.close()

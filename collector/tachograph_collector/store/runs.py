@@ -1,0 +1,71 @@
+"""Which runs and tenants there are."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, insert, select
+
+from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.schema import runs, tenants
+
+DEFAULT_TENANT_ID: Final = 1
+"""There from the first migration on, by the name "default"; used where no token says another."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it is stored: when something last came of it, and up to which sequence number."""
+
+    key: RunKey
+    name: str
+    origin: str
+    first_received_us: int
+    last_received_us: int
+    last_seq: int
+    delay_us: int | None
+    """How late its newest events came, from their ``t`` to their arrival; None before the first."""
+
+
+def find_run(connection: Connection, tenant_id: int, name: str) -> StoredRun | None:
+    """The tenant's run of that name; None if nothing of it was ever stored."""
+    row = connection.execute(_runs().where(runs.c.tenant_id == tenant_id, runs.c.name == name)).first()
+    return None if row is None else _run(row)
+
+
+def get_run(connection: Connection, key: RunKey) -> StoredRun | None:
+    """The run by its key; None if there is none."""
+    row = connection.execute(_runs().where(runs.c.tenant_id == key.tenant_id, runs.c.run_id == key.run_id)).first()
+    return None if row is None else _run(row)
+
+
+def list_runs(
+    connection: Connection, tenant_id: int, *, after: str | None = None, limit: int = 1000
+) -> list[StoredRun]:
+    """The tenant's runs by name, those after the name ``after``, at most ``limit``."""
+    query = _runs().where(runs.c.tenant_id == tenant_id).order_by(runs.c.name).limit(limit)
+    if after is not None:
+        query = query.where(runs.c.name > after)
+    return [_run(row) for row in connection.execute(query)]
+
+
+def tenant_id(connection: Connection, name: str, *, create: bool = False) -> int | None:
+    """The number of the tenant of that name; None if there is none and none is to be made."""
+    found = connection.execute(select(tenants.c.tenant_id).where(tenants.c.name == name)).scalar()
+    if found is None and create:
+        found = secrets.randbits(62) + 2
+        connection.execute(insert(tenants).values(tenant_id=found, name=name))
+    return found
+
+
+def _runs() -> Select[Any]:
+    c = runs.c
+    return select(
+        c.tenant_id, c.run_id, c.name, c.origin, c.first_received_us, c.last_received_us, c.last_seq, c.delay_us
+    )
+
+
+def _run(row: Row[Any]) -> StoredRun:
+    return StoredRun(RunKey(row[0], row[1]), *row[2:])
