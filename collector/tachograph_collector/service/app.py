@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from tachograph_collector.service import health, ingest, login, problems, rejected
+from tachograph_collector.service import (
+    export,
+    fleet,
+    health,
+    ingest,
+    login,
+    metrics,
+    problems,
+    rejected,
+    rows,
+    runs,
+    steps,
+)
 from tachograph_collector.service.access import Doorkeeper
+from tachograph_collector.service.front import Front
 from tachograph_collector.service.gather import Gather
 from tachograph_collector.service.guard import Guard
 from tachograph_collector.service.newruns import NewRuns
@@ -22,17 +33,21 @@ from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import KeepsLedgers, Service
 from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.upgrade import check_schema
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (health.router, login.router, ingest.router, rejected.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    health.router,
+    login.router,
+    metrics.router,
+    ingest.router,
+    rejected.router,
+    runs.router,
+    rows.router,
+    steps.router,
+    fleet.router,
+    export.router,
+)
 """One a module. A new module of routes is added here and nowhere else."""
-
-
-def _schema_checker() -> Callable[[Database], None]:
-    """Until store/upgrade.py is there."""
-    if find_spec("tachograph_collector.store.upgrade") is None:
-        return lambda _database: None
-    check: Callable[[Database], None] = import_module("tachograph_collector.store.upgrade").check_schema
-    return check
 
 
 def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> FastAPI:
@@ -47,20 +62,24 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         gather=gather,
         waiting=Waiting(settings.max_waiting_bytes),
         new_runs=NewRuns(database, settings.max_new_runs),
-        check_schema=_schema_checker(),
+        check_schema=check_schema,
         extra={"doorkeeper": doorkeeper},
     )
     service.looker = Looker(service)
+
+    scrape = metrics.Scrape(service, doorkeeper)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         gather.start()
         await asyncio.to_thread(keeper.start)
+        scrape.start()
         try:
             yield
         finally:
             service.is_stopping = True
             await asyncio.to_thread(gather.stop, settings.stop_timeout_s)
+            await asyncio.to_thread(scrape.stop)
             await asyncio.to_thread(keeper.stop)
             doorkeeper.close()
 
@@ -75,6 +94,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
     app.state.service = service
     problems.install(app)
     app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Front, settings=settings)
     for router in ROUTERS:
         app.include_router(router)
     return app

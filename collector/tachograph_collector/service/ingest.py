@@ -10,13 +10,12 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 from fastapi import APIRouter
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -93,7 +92,7 @@ async def _take(service: Service, request: HTTPConnection, incoming: body.Incomi
         raise _stopping()
     try:
         access = await access_for(request, "ingest")
-        headers = request.headers
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
         wanted = _Wanted(
             encoding=body.check_type(headers),
             origin=_origin(headers),
@@ -168,14 +167,14 @@ def _stopping() -> Problem:
     return later(503, "the collector is about to stop; another one, or this one started again, takes it", 2.0)
 
 
-def _origin(headers: Headers) -> str:
+def _origin(headers: Mapping[str, str]) -> str:
     told = headers.get("tachograph-origin", "live").strip().lower()
     if told not in ORIGINS:
         raise Problem(400, "Unknown origin", f"Tachograph-Origin is {shown(told)}; expected {', '.join(ORIGINS)}")
     return told
 
 
-def _batch_name(headers: Headers) -> str | None:
+def _batch_name(headers: Mapping[str, str]) -> str | None:
     told = headers.get("tachograph-batch")
     if told is not None and not _BATCH_NAME.fullmatch(told):
         raise Problem(

@@ -7,6 +7,7 @@ what arrives, too, and one run that can't be folded would end the ingest of all.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ REMEMBERED_S: Final = 2.0
 FULL: Final = 0.9
 LAG_S: Final = 15.0
 """A ledger further behind than this is said to lag."""
+
+
+log = logging.getLogger("tachograph.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,9 @@ def _database_checks(service: Service) -> tuple[Check, ...]:
     except StoreUnavailableError:
         return (Check("database", "it does not answer", {}),)
     except StoreError as error:
-        return (Check("database", "", {}), Check("schema", str(error), {}))
+        log.warning("%s", error)
+        why = "it is not the one that this version works with; the log says which it is"
+        return (Check("database", "", {}), Check("schema", why, {}))
     return (Check("database", "", {}), Check("schema", "", {}), lag)
 
 

@@ -11,21 +11,20 @@ import socket
 import ssl
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import uvicorn
 
+from tachograph_collector.live.keeper import Keeper
 from tachograph_collector.service import logs
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.protocol import BoundedProtocol
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.single import only_one
-from tachograph_collector.service.state import KeepsLedgers, NoKeeper
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.tokens import list_tokens
+from tachograph_collector.store.upgrade import prepare
 
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
@@ -46,10 +45,10 @@ def serve(settings: Settings) -> None:
         database = Database(settings.database_url)
         stack.callback(database.close)
         stack.enter_context(only_one(database))
-        _prepare(database)
+        prepare(database)
         _check_open(settings, database)
         listener = stack.enter_context(_listener(settings))
-        app = create_app(settings, database, _keeper(database, settings))
+        app = create_app(settings, database, Keeper(database, settings.replica))
         server = _Server(
             uvicorn.Config(
                 app,
@@ -60,6 +59,7 @@ def serve(settings: Settings) -> None:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # what a client says of itself is no proof; --public-url is for a proxy in front
                 limit_concurrency=settings.max_connections,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=round(settings.stop_timeout_s),
@@ -83,27 +83,6 @@ def _raise_file_limit(num_connections: int) -> None:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
         )
-
-
-def _prepare(database: Database) -> None:
-    """Until store/upgrade.py is there."""
-    if find_spec("tachograph_collector.store.upgrade") is None:
-        from tachograph_collector.store.schema import metadata, tenants
-
-        metadata.create_all(database.engine)
-        with database.write() as connection:
-            if connection.execute(tenants.select()).first() is None:
-                connection.execute(tenants.insert().values(tenant_id=1, name="default"))
-        return
-    import_module("tachograph_collector.store.upgrade").prepare(database)
-
-
-def _keeper(database: Database, settings: Settings) -> KeepsLedgers:
-    """Until live/keeper.py is there."""
-    if find_spec("tachograph_collector.live.keeper") is None:
-        return NoKeeper()
-    made: KeepsLedgers = import_module("tachograph_collector.live.keeper").Keeper(database, settings.replica)
-    return made
 
 
 def _check_open(settings: Settings, database: Database) -> None:

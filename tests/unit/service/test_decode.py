@@ -148,7 +148,13 @@ _objects = st.dictionaries(_names, _values, max_size=8).flatmap(
 )
 
 
-@given(st.lists(_objects.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=30).filter(lambda told: told[:3] != b"\xef\xbb\xbf"), max_size=8))
+@given(
+    st.lists(
+        _objects.map(lambda told: json.dumps(told).encode())
+        | st.binary(max_size=30).filter(lambda told: told[:3] != b"\xef\xbb\xbf"),
+        max_size=8,
+    )
+)
 def test_any_body_is_read_as_its_lines_are_one_by_one(lines: list[bytes]) -> None:
     lines = [each.replace(b"\n", b" ") for each in lines]
     found = decode_body(b"\n".join(lines), LIVE)
