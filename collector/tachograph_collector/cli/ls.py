@@ -83,7 +83,7 @@ def _table(lines: list[RunLine]) -> None:
     from tachograph_collector.report.terminal import Page
     from tachograph_collector.report.text import duration, instant, number, percent, visible
 
-    page = Page(standard_output())
+    page = Page(standard_output(as_table=True))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="dim")
     table.add_column("run", overflow="fold")
     table.add_column("status", no_wrap=True)

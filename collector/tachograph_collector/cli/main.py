@@ -22,8 +22,13 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doc": ("tachograph_collector.cli.doc:doc", "Write the fault-tolerance design document of a plan, in Markdown."),
     "collector": (
         "tachograph_collector.cli.collector:collector",
-        "Take what agents send, keep it, book every minute, and serve the books.",
+        "Take what agents send, keep it durably, book every minute of each run, and serve the books.",
     ),
+    "token": ("tachograph_collector.cli.token:token", "Make, list and revoke the tokens that a collector asks for."),
+    "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
+    "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
+    "watch": ("tachograph_collector.cli.watch:watch", "Watch a run of a collector until it ends."),
+    "export": ("tachograph_collector.cli.export:export", "Write a run of a collector to a file."),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }
 """By name: where the command is, and what its first line of help says (so that --help imports none of them)."""

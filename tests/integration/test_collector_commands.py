@@ -1,0 +1,316 @@
+"""``ls``, ``show``, ``watch``, ``export`` and ``replay --into`` against a real collector, as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner, Result
+from collector_process import CollectorProcess, Starts
+from tachograph_collector.cli.main import cli
+from tachograph_collector.client import Client
+from tachograph_collector.client.upload import wait_until_booked
+
+REPOSITORY = Path(__file__).parents[2]
+RECORDED = str(REPOSITORY / "examples" / "recorded_run.jsonl")
+NAME = "atlas-7b-pretrain"
+T0 = 1_780_000_020.0  # a full minute, in the past of any clock that runs these tests
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("TACHOGRAPH_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    """One collector for all tests here: each has runs of its own names."""
+    collector = CollectorProcess(f"sqlite:///{tmp_path_factory.mktemp('shared')}/collector.db")
+    yield collector.start()
+    collector.kill()
+
+
+@pytest.fixture
+def here(shared: CollectorProcess, monkeypatch: pytest.MonkeyPatch) -> CollectorProcess:
+    """A collector over SQLite that the environment names."""
+    monkeypatch.setenv("TACHOGRAPH_URL", shared.url)
+    return shared
+
+
+def typed(*words: str, code: int = 0) -> Result:
+    told = CliRunner().invoke(cli, list(words), prog_name="tachograph")
+    assert told.exit_code == code, told.output
+    return told
+
+
+def runs_of(told: Result) -> list[dict[str, Any]]:
+    return list(json.loads(told.stdout)["runs"])
+
+
+def refused(told: Result, *words: str) -> None:
+    """One sentence on standard error with all of ``words``, and nothing on standard output."""
+    assert told.stdout == ""
+    assert "Traceback" not in told.output
+    (sentence,) = told.stderr.strip().splitlines()
+    assert sentence.startswith("tachograph: ")
+    for word in words:
+        assert word in sentence
+
+
+def a_run(name: str, num_steps: int = 150, *, ended: bool = True, **fields: Any) -> list[dict[str, Any]]:
+    """Ten seconds of start-up, then a step a second."""
+    start = {"kind": "run.start", "t": T0 - 10, "run": name, "world_size": 8}
+    of_run = {"run": name, "attempt": 0, "rank": 0, "node": "node-0"}
+    steps = [
+        {"kind": "step", "t": T0 + number, "step": number, "dur": 1.0, **of_run, **fields}
+        for number in range(1, num_steps + 1)
+    ]
+    end = {"kind": "run.end", "t": T0 + num_steps, "run": name, "status": "completed"}
+    return [start, *steps, *([end] if ended else [])]
+
+
+def shifted(events: list[dict[str, Any]], by_s: float) -> list[dict[str, Any]]:
+    """The same at another time."""
+    return [{**event, "t": event["t"] + by_s} for event in events]
+
+
+def booked(collector: CollectorProcess, *names: str) -> None:
+    with Client(collector.url) as client:
+        assert wait_until_booked(client, names, lambda: True) == []
+
+
+def write(path: Path, events: list[dict[str, Any]]) -> str:
+    path.write_bytes(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+    return str(path)
+
+
+# A recorded run, in and out again
+
+
+def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
+    database_url: str, start_collector: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector = start_collector(database_url)
+    loaded = typed("replay", RECORDED, "--into", collector.url)
+    monkeypatch.setenv("TACHOGRAPH_URL", collector.url)
+    replayed = typed("replay", RECORDED).stdout
+    assert loaded.stdout == replayed
+    assert typed("show", NAME).stdout == replayed
+
+    (mine,) = runs_of(typed("replay", "--json", "--judge", RECORDED))
+    (theirs,) = runs_of(typed("show", "--json", "--judge", NAME))
+    assert theirs["details"].pop("origin") == "replay"
+    assert (theirs["details"].pop("format"), mine["details"].pop("format")) == (None, "events")
+    mine["details"].pop("origin")
+    assert theirs == mine
+
+    exported = str(tmp_path / "exported.jsonl")
+    typed("export", NAME, "--out", exported)
+    assert typed("replay", "--json", exported).stdout == typed("replay", "--json", RECORDED).stdout
+
+    again = typed("replay", RECORDED, "--into", collector.url)
+    assert "0 events loaded" in again.stderr
+    assert "2,921 were there already" in again.stderr
+    assert again.stdout == replayed
+
+
+def test_a_window_of_a_run_is_the_one_that_replay_looks_at(here: CollectorProcess) -> None:
+    typed("replay", RECORDED, "--into", here.url)
+    window = ("--since", "2026-03-02T12:00", "--until", "2026-03-03", "--no-judge")
+    assert typed("show", NAME, *window).stdout == typed("replay", RECORDED, *window).stdout
+    refused(typed("show", NAME, "--since", "2027-01-01", code=2), NAME, "2026-03-02")
+
+
+def test_every_run_of_a_log_is_loaded_and_reported(here: CollectorProcess, tmp_path: Path) -> None:
+    log = write(tmp_path / "two.jsonl", a_run("every-one") + a_run("team/llama #2"))
+    told = runs_of(typed("replay", log, "--into", here.url, "--json"))
+    assert [(run["run"], run["wall_s"], run["kept_s"]) for run in told] == [
+        ("every-one", 160.0, 150.0),
+        ("team/llama #2", 160.0, 150.0),
+    ]
+    assert typed("show", "team/llama #2").stdout.startswith("team/llama #2 · completed")
+
+
+def test_a_run_that_is_recorded_live_is_never_written_to(here: CollectorProcess, tmp_path: Path) -> None:
+    assert here.post_events(a_run("alive", 50, ended=False)).status == 200
+    before = typed("export", "alive", "--out", "-").stdout
+    log = write(tmp_path / "r.jsonl", a_run("alive"))
+    refused(typed("replay", log, "--into", here.url, code=2), "'alive'", "origin live", "nothing was written to it")
+    assert typed("export", "alive", "--out", "-").stdout == before
+
+
+def test_what_the_collector_refuses_is_said_with_its_reason(here: CollectorProcess, tmp_path: Path) -> None:
+    log = write(tmp_path / "old.jsonl", shifted(a_run("too-old", 5), 1000 - T0))
+    told = typed("replay", log, "--into", here.url, code=2)
+    assert "7 events refused" in told.stderr
+    assert "1970" in told.stderr
+    assert told.stderr.strip().splitlines()[-1].startswith("tachograph: ")
+
+
+def test_events_come_out_as_they_went_in(here: CollectorProcess) -> None:
+    events = [
+        {"kind": "run.start", "t": T0, "run": "odd", "unheard_of": [1, {"a": None}], "labels": {"x": "y"}},
+        {
+            "kind": "step",
+            "t": T0 + 1.000001,
+            "run": "odd",
+            "attempt": "a",
+            "rank": 3,
+            "step": 1,
+            "dur": 0.1,
+            "loss": 1e-9,
+        },
+        {"kind": "of.tomorrow", "t": T0 + 2, "run": "odd", "what": "ünï\x1b"},
+    ]
+    assert here.post_events(events).json()["accepted"] == 3
+    lines = [json.loads(line) for line in typed("export", "odd", "--out", "-").stdout.splitlines()]
+    assert sorted(lines, key=lambda event: event["t"]) == events
+
+
+# Tables
+
+
+def test_a_table_is_the_same_in_every_form(here: CollectorProcess, tmp_path: Path) -> None:
+    typed("replay", RECORDED, "--into", here.url)
+    for what, num in (("minutes", 1583), ("attempts", 6), ("restarts", 6), ("checkpoints", 65), ("segments", 173)):
+        files = {suffix: tmp_path / f"{what}.{suffix}" for suffix in ("csv", "parquet", "arrow", "jsonl")}
+        for file in files.values():
+            typed("export", NAME, "--what", what, "--out", str(file))
+        with files["csv"].open(newline="") as opened:
+            rows = list(csv.DictReader(opened))
+        stream = pa.ipc.open_stream(files["arrow"]).read_all()
+        assert stream.equals(pyarrow.parquet.read_table(files["parquet"]))
+        assert stream.column_names == list(rows[0])
+        lines = [json.loads(line) for line in files["jsonl"].read_text().splitlines()]
+        assert [len(lines), len(rows), stream.num_rows] == [num] * 3
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("r", "--out", "r.txt"), (".csv", ".jsonl")),
+        (("r", "--what", "events", "--out", "r.csv"), ("events are JSON lines",)),
+        (("r", "--out", "nowhere/r.csv"), ("there is no directory",)),
+    ],
+)
+def test_what_can_not_be_exported_so_is_said_before_anything_is_asked(
+    words: tuple[str, ...], expected: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(typed("export", *words, code=2), *expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+# The list
+
+
+def test_the_list_says_of_each_run_how_it_stands(here: CollectorProcess, tmp_path: Path) -> None:
+    typed("replay", write(tmp_path / "two.jsonl", a_run("ls-one") + a_run("ls-two", 100)), "--into", here.url)
+    head, *lines = typed("ls", "ls-*").stdout.splitlines()
+    assert head.split() == ["run", "status", "goodput", "step", "at", "risk", "last", "heard", "(UTC)"]
+    assert sorted(line.split()[:6] for line in lines) == [
+        ["ls-one", "completed", "(replay)", "93.8", "%", "150"],
+        ["ls-two", "completed", "(replay)", "90.9", "%", "100"],
+    ]
+    assert [run["run"] for run in runs_of(typed("ls", "--json", "ls-t*"))] == ["ls-two"]
+    assert "no run named 'ls-*', of status failed" in typed("ls", "ls-*", "--status", "failed").stdout
+    assert "and more" in typed("ls", "ls-*", "--limit", "1").stdout
+
+
+def test_an_unknown_run_is_told_with_names_that_are_like_it(here: CollectorProcess, tmp_path: Path) -> None:
+    typed("replay", write(tmp_path / "r.jsonl", a_run("llama-70b")), "--into", here.url)
+    out = tmp_path / "x.csv"
+    for words in (["show", "lama-70b"], ["watch", "lama-70b"], ["export", "lama-70b", "--out", str(out)]):
+        refused(typed(*words, code=2), "'lama-70b'", "did you mean 'llama-70b'?")
+    assert not out.exists()
+
+
+def test_where_no_collector_answers_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = write(tmp_path / "r.jsonl", a_run("r", 3))
+    for words in (["ls"], ["show", "r"], ["watch", "r"], ["export", "r", "--out", "-"]):
+        refused(typed(*words, "--url", "http://127.0.0.1:9", code=69), "http://127.0.0.1:9", "tachograph collector")
+    refused(typed("replay", log, "--into", "http://127.0.0.1:9", code=69), "http://127.0.0.1:9")
+    refused(typed("ls", "--url", "collector", code=2), "'collector'", "expected one such as http")
+
+
+def test_a_collector_that_asks_for_a_token_takes_the_one_of_the_file(
+    start_collector: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector = start_collector()
+    database = ("--database-url", collector.database_url)
+    read = typed("token", "create", "people", "--scope", "read", *database).stdout.strip()
+    ingest = typed("token", "create", "agents", "--scope", "ingest", *database).stdout.strip()
+    collector.stop()
+    collector.start()
+    monkeypatch.setenv("TACHOGRAPH_URL", collector.url)
+    refused(typed("ls", code=2), "token", "TACHOGRAPH_TOKEN")
+    monkeypatch.setenv("TACHOGRAPH_TOKEN", read[:-1] + ("0" if read[-1] != "0" else "1"))
+    told = typed("ls", code=2)
+    refused(told, "TACHOGRAPH_TOKEN")
+    assert read[-20:-1] not in told.stderr
+    monkeypatch.setenv("TACHOGRAPH_TOKEN", ingest)
+    refused(typed("ls", code=2), "does not let this token do that", "read is needed")
+    (tmp_path / "token").write_text(read + "\n")
+    assert "no run yet" in typed("ls", "--token-file", str(tmp_path / "token")).stdout
+
+
+# Watching
+
+
+def going_on(name: str) -> list[dict[str, Any]]:
+    """A run of 150 steps that is at step 70 about now: too fresh to be taken for abandoned."""
+    return shifted(a_run(name), time.time() // 60 * 60 - T0 - 70)
+
+
+@pytest.fixture
+def watching(here: CollectorProcess, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """``tachograph watch`` of a run that goes on, its standard output a pipe."""
+    assert here.post_events(going_on(request.node.name)[:71]).status == 200
+    booked(here, request.node.name)
+    program = str(Path(sys.executable).with_name("tachograph"))
+    command = [program, "watch", request.node.name, "--every", "0.1", "--url", here.url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_watching_writes_lines_and_ends_when_the_run_does(
+    watching: subprocess.Popen[str], here: CollectorProcess, request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    assert watching.stdout is not None
+    assert f"  {name}  running  step 70  " in watching.stdout.readline()
+    assert here.post_events(going_on(name)[71:]).status == 200
+    rest, said = watching.communicate(timeout=60)
+    assert watching.returncode == 0
+    assert said == ""
+    assert f"  {name}  completed  step 150  " in rest.splitlines()[-1]
+
+
+def test_an_interrupted_watch_says_so_by_its_exit_code(watching: subprocess.Popen[str]) -> None:
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=60)
+    assert watching.returncode == 130
+    assert said.strip() == "tachograph: interrupted"
+
+
+def test_watching_a_run_that_is_over_says_how_it_stands_and_ends(here: CollectorProcess, tmp_path: Path) -> None:
+    typed("replay", write(tmp_path / "r.jsonl", a_run("over")), "--into", here.url)
+    (line,) = typed("watch", "over").stdout.splitlines()
+    assert "  over  completed  step 150  goodput 93.8 %  " in line
