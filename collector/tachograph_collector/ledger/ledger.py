@@ -103,6 +103,11 @@ class Ledger:
         """
         return [changes for ledger in self._runs.values() for changes in ledger.changes(now_us)]
 
+    def reach_us(self, run: str) -> tuple[int, int] | None:
+        """The times of the first and the last event of a run that are believed, without settling anything."""
+        ledger = self._runs.get(run)
+        return None if ledger is None else ledger.reach_us
+
     def running_attempt(self, run: str, now_us: int | None = None) -> str | None:
         """The name of the attempt that runs now; None if none does."""
         return self._find(run, now_us)[1].running_attempt

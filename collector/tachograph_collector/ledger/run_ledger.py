@@ -335,6 +335,12 @@ class RunLedger:
         alone = self._alone()
         return self._outline(now_us)[1] if alone is None else alone.spans(now_us)
 
+    @property
+    def reach_us(self) -> tuple[int, int] | None:
+        """The times of the first and last event that was believed; None if there is none."""
+        believed = [island for island in self._islands.islands if island.lone is None]
+        return (believed[0].low_us, believed[-1].high_us) if believed else None
+
     def _outline(self, now_us: int | None) -> tuple[list[Outing], list[RunSpan], int]:
         """The attempts, the stretches of the run's time, and when the reading of them ends."""
         tracks = list(self._tracks.values())

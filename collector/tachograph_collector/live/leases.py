@@ -45,13 +45,17 @@ class Candidate:
 
 
 def candidates(connection: Connection, now_us: int, limit: int) -> list[Candidate]:
-    """Runs with new events, or due for a look, that anybody may take; the longest waiting first."""
+    """Runs that anybody may take: with new events, due for a look, or left behind by a holder that died.
+
+    The longest waiting come first.
+    """
     has_work = or_(leases.c.run_id.is_(None), runs.c.last_seq > leases.c.folded_seq, leases.c.next_look_us <= now_us)
-    is_free = or_(leases.c.holder.is_(None), leases.c.until_us <= now_us)
+    holder = leases.c.holder
+    is_free = or_(and_(holder.is_(None), has_work), and_(holder.is_not(None), leases.c.until_us <= now_us))
     query = (
         select(runs.c.tenant_id, runs.c.run_id, runs.c.name)
         .select_from(runs.outerjoin(leases, _same_run()))
-        .where(runs.c.last_seq > 0, has_work, is_free)
+        .where(runs.c.last_seq > 0, is_free)
         .order_by(leases.c.next_look_us, runs.c.last_received_us)
         .limit(limit)
     )

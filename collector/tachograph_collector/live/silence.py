@@ -24,6 +24,8 @@ from tachograph_agent.events import (
     microseconds,
 )
 
+from tachograph_collector.store.folded import text_of
+
 SECOND: Final = 1_000_000
 INTERVAL_US: Final = 5 * SECOND
 SUSPECT_US: Final = 15 * SECOND
@@ -269,7 +271,12 @@ class Silence:
             subject,
             "critical",
             f"node {event.node} is dead" if event.node else f"{len(dead)} nodes are dead",
-            {"detail": event.detail, "t_us": t_us, "attempt": attempt, "nodes": len(dead) if event.node is None else 1},
+            {
+                "detail": text_of(event.detail or ""),
+                "t_us": t_us,
+                "attempt": attempt,
+                "nodes": len(dead) if event.node is None else 1,
+            },
             event.node,
         )
 
@@ -277,7 +284,7 @@ class Silence:
         attempt = None if event.attempt is None else str(event.attempt)
         name = (microseconds(event.of_t), attempt, event.node)
         self._inferred = [it for it in self._inferred if (it.t_us, it.attempt, it.node) != name]
-        self._clear(received_us, event.node or "group", {"withdrawn": True, "reason": event.reason})
+        self._clear(received_us, event.node or "group", {"withdrawn": True, "reason": text_of(event.reason or "")})
         for node in self.nodes.values() if event.node is None else filter(None, [self.nodes.get(event.node)]):
             if node.state == "dead":
                 self._turn(node, "lost", received_us)
@@ -441,6 +448,13 @@ class Silence:
         """Whether something must be written at once."""
         return bool(self.turned or self._changed_incidents)
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether any node could fall silent, or one that was expected be missed."""
+        return bool(self._expected) or any(
+            it.last_heartbeat_us is not None and it.state not in ("dead", "gone") for it in self.nodes.values()
+        )
+
     def counts(self) -> dict[State, int]:
         """How many nodes are in each state."""
         found: dict[State, int] = {"alive": 0, "suspect": 0, "dead": 0, "lost": 0, "gone": 0}
@@ -466,7 +480,7 @@ def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
     """Nodes as rows of ``nodes``, without the run they belong to."""
     return [
         {
-            "node": it.node,
+            "node": text_of(it.node),
             "first_heard_us": it.first_heard_us,
             "last_heard_us": max(it.first_heard_us, it.last_heartbeat_us or 0, it.last_step_us or 0),
             "last_heartbeat_us": it.last_heartbeat_us,
@@ -487,4 +501,13 @@ def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 def incident_rows(incidents: Iterable[Incident]) -> list[dict[str, Any]]:
     """Incidents as rows of ``incidents``, without the run they belong to."""
-    return [{**msgspec.structs.asdict(it), "rank": None} for it in incidents]
+    return [
+        {
+            **msgspec.structs.asdict(it),
+            "rank": None,
+            "node": it.node and text_of(it.node),
+            "subject": text_of(it.subject),
+            "summary": text_of(it.summary),
+        }
+        for it in incidents
+    ]

@@ -71,6 +71,8 @@ class Booked(NamedTuple):
     num_revised: int = 0
     first_us: Amounts = (0, 0, 0, 0)
     """Time in each account, as minutes were first booked."""
+    num_written: int = 0
+    """Rows written: the new and revised, and those that became incomplete, or complete."""
     lost_later_us: int = 0
     """Time that was booked as something else first and as lost later."""
 
@@ -81,6 +83,7 @@ class Booked(NamedTuple):
             self.num_new + other.num_new,
             self.num_revised + other.num_revised,
             (first[0], first[1], first[2], first[3]),
+            self.num_written + other.num_written,
             self.lost_later_us + other.lost_later_us,
         )
 
@@ -132,7 +135,8 @@ def write_minutes(connection: Connection, stamp: Stamp, booked: Iterable[Minute]
     upsert(connection, minutes, new + changed)
     upsert(connection, revisions, restated)
     sums = [sum(row[name] for row in new) for name in _FIRST]
-    return Booked(len(new), len(restated), (sums[0], sums[1], sums[2], sums[3]), lost_later_us)
+    first_us = (sums[0], sums[1], sums[2], sums[3])
+    return Booked(len(new), len(restated), first_us, len(new) + len(changed), lost_later_us)
 
 
 def minutes_booked(connection: Connection, run: RunKey, generation: int) -> set[int]:
@@ -156,7 +160,19 @@ def booked_so_far(connection: Connection, run: RunKey, generation: int) -> Booke
         select(func.count()).select_from(revisions).where(*_of(revisions, run, generation))
     ).scalar_one()
     lost_later_us = connection.execute(query).one()[1]
-    return Booked(row[0], num_revised, (int(row[1]), int(row[2]), int(row[3]), int(row[4])), int(lost_later_us))
+    first_us = (int(row[1]), int(row[2]), int(row[3]), int(row[4]))
+    return Booked(row[0], num_revised, first_us, row[0], int(lost_later_us))
+
+
+def newest_version(connection: Connection, run: RunKey) -> int:
+    """The newest version of any of the run's derived rows."""
+    newest = 0
+    for table in (books, minutes):
+        query = select(func.max(table.c.version)).where(
+            table.c.tenant_id == run.tenant_id, table.c.run_id == run.run_id
+        )
+        newest = max(newest, connection.execute(query).scalar_one() or 0)
+    return newest
 
 
 _AMOUNTS: Final = ("kept_us", "checkpoint_us", "lost_us", "restart_us")
@@ -211,7 +227,7 @@ def segment_rows(records: Iterable[Segment]) -> Rows:
             it.account,
             it.sub,
             it.attempt,
-            None if it.cause is None else _text(it.cause),
+            None if it.cause is None else text_of(it.cause),
             None if it.by is None else it.by[0],
             None if it.by is None else it.by[1],
         )
@@ -235,10 +251,10 @@ def checkpoint_rows(records: Iterable[CheckpointRecord]) -> Rows:
 
 
 def _storable(values: Values) -> Values:
-    return tuple(_text(value) if isinstance(value, str) else value for value in values)
+    return tuple(text_of(value) if isinstance(value, str) else value for value in values)
 
 
-def _text(value: str) -> str:
+def text_of(value: str) -> str:
     """PostgreSQL has no character 0 in a text."""
     return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in value else value
 
@@ -292,6 +308,7 @@ class BooksHead(NamedTuple):
     revision: int
     digest: str | None
     frozen_us: int | None
+    origin: str
     data: str
     """The ledger's Books, as JSON."""
     anomalies: str
@@ -300,21 +317,21 @@ class BooksHead(NamedTuple):
 def read_heads(connection: Connection, run: RunKey) -> dict[int, BooksHead]:
     """How each of the run's generations stands, by generation."""
     c = books.c
-    query = select(c.generation, c.version, c.revision, c.digest, c.frozen_us, c.data, c.anomalies).where(
+    query = select(c.generation, c.version, c.revision, c.digest, c.frozen_us, c.origin, c.data, c.anomalies).where(
         c.tenant_id == run.tenant_id, c.run_id == run.run_id
     )
     return {row[0]: BooksHead(*row[1:]) for row in connection.execute(query)}
 
 
 def write_books(
-    connection: Connection, stamp: Stamp, name: str, origin: str, now_us: int, head: BooksHead, books_now: Books
+    connection: Connection, stamp: Stamp, name: str, now_us: int, head: BooksHead, books_now: Books
 ) -> None:
     """Write one run's books as they stand at ``now_us``. ``name`` is that of the run, also for its ``name#2``."""
     gpu = books_now.gpu
     row = {
         **stamp.common(),
         "name": name,
-        "origin": origin,
+        "origin": head.origin,
         "now_us": now_us,
         "status": books_now.status,
         "start_us": books_now.start_us,

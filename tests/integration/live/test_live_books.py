@@ -1,0 +1,72 @@
+"""The books in the tables are the pure ledger's of the same events, however these came, and whatever died meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from ledger_oracle.build import T0_US, Log
+from ledger_oracle.generate import random_run
+from ledger_oracle.mess import MILD, messed
+from ledger_oracle.order import at_us
+from live_world import MINUTE, SECOND, World, hurried
+from tachograph_agent.events import AnyEvent
+
+
+def play(world: World, events: list[AnyEvent], chance: random.Random, *, crashes: float = 0.0) -> None:
+    """Let events come in batches, some of them late; keepers fold meanwhile and may die at any time."""
+    events = sorted(events, key=lambda event: at_us(event) + chance.choice([0, 0, 0, 1, 40]) * SECOND)
+    while events:
+        size = chance.randrange(1, 60)
+        batch, events = events[:size], events[size:]
+        world.at(max(at_us(event) for event in batch) + 2 * SECOND)
+        world.receive(batch)
+        if chance.random() < 0.7:
+            world.settle()
+        if chance.random() < crashes:
+            world.crash()
+            if chance.random() < 0.5:
+                world.take_over()
+    world.take_over()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_books_in_the_tables_are_the_pure_ledgers_however_events_come(world: World, seed: int) -> None:
+    chance = random.Random(seed)
+    events, _ = random_run(seed, most_acts=8)
+    play(world, messed(events, chance, share=0.05, kinds=MILD), chance)
+    world.check("sim")
+
+
+@pytest.mark.parametrize("seed", range(4, 8))
+def test_crash_at_any_fold_changes_nothing(world: World, seed: int) -> None:
+    world.pace = hurried(save_every_us=5 * SECOND, save_share=1.0)
+    chance = random.Random(seed)
+    world.crash()
+    events, _ = random_run(seed, most_acts=8)
+    play(world, events, chance, crashes=0.2)
+    world.check("sim")
+
+
+def test_run_is_booked_minute_by_minute_while_it_runs(world: World) -> None:
+    log = Log("r").start(0).up(0, resume=0).steps(0, 1, 300)
+    for event in log.events:
+        world.at(at_us(event) + SECOND)
+        world.receive([event])
+        world.settle()
+    world.check("r")
+    assert [minute.label for minute in world.minutes("r")] == ["kept"] * 10
+    assert world.revisions("r") == []
+
+
+def test_minute_is_booked_within_two_seconds_and_the_agents_delay(world: World) -> None:
+    log = Log("r").start(0).up(0, resume=0).steps(0, 1, 29)
+    for event in log.events:
+        world.at(at_us(event) + 3 * SECOND)
+        world.receive([event])
+        world.settle()
+    world.at(T0_US + 60 * SECOND + 3 * SECOND)
+    world.receive(Log("r").step(60, 30).events)
+    world.settle()
+    world.wait(4)
+    assert [minute.kept_us for minute in world.minutes("r")] == [MINUTE]
