@@ -9,18 +9,37 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trustme
+from click.testing import CliRunner
 from collector_process import CollectorProcess, Reply, Starts
+from tachograph_collector.cli.main import cli
 
 EVENT = {"kind": "run.start", "t": 1_700_000_000.0, "run": "llama-1"}
 
 
-def tachograph(*words: str) -> subprocess.CompletedProcess[str]:
-    """The ``tachograph`` program, run to its end."""
+class Done(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def tachograph(*words: str) -> Done:
+    """The ``tachograph`` command, run to its end in this process."""
+    result = CliRunner().invoke(cli, words, prog_name="tachograph")
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+def refused_collector(*words: str) -> Done:
+    """``tachograph collector`` in a process of its own, where it is expected to end at once."""
     program = str(Path(sys.executable).with_name("tachograph"))
-    return subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
+    command = [program, "collector", "--port", "0", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def made(database_url: str, *words: str) -> str:
@@ -121,7 +140,7 @@ def test_no_token_is_ever_in_its_log_or_its_answers(start_collector: Starts, sql
 def test_an_address_that_others_reach_needs_a_token_or_an_explicit_word(
     start_collector: Starts, tmp_path: Path, sqlite_url: str
 ) -> None:
-    done = tachograph("collector", "--host", "0.0.0.0", "--port", "0", "--database-url", sqlite_url)
+    done = refused_collector("--host", "0.0.0.0", "--database-url", sqlite_url)
     assert done.returncode == 2
     assert "tachograph token create" in done.stderr
     assert "--insecure" in done.stderr
@@ -132,7 +151,7 @@ def test_an_address_that_others_reach_needs_a_token_or_an_explicit_word(
     assert send(closed, token, "llama-1").status == 200
     closed.stop()
     assert tachograph("token", "revoke", "agents", "--database-url", sqlite_url).returncode == 0
-    done = tachograph("collector", "--host", "0.0.0.0", "--port", "0", "--database-url", sqlite_url)
+    done = refused_collector("--host", "0.0.0.0", "--database-url", sqlite_url)
     assert done.returncode == 2, "a token that is revoked lets nobody in, so there is none"
 
 
@@ -184,11 +203,11 @@ def test_a_certificate_that_cannot_be_used_is_said_and_nothing_starts(
     (tmp_path / "other").mkdir()
     _, other = pem_files(authority, tmp_path / "other")
     for first, second, said in ((cert, tmp_path / "none", "can't be read"), (key, cert, "PEM"), (cert, other, "PEM")):
-        words = ["collector", "--port", "0", "--database-url", sqlite_url]
-        done = tachograph(*words, "--tls-cert", str(first), "--tls-key", str(second))
+        words = ["--database-url", sqlite_url, "--tls-cert", str(first), "--tls-key", str(second)]
+        done = refused_collector(*words)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
         assert "Traceback" not in done.stderr
-    done = tachograph("collector", "--tls-cert", str(cert))
+    done = refused_collector("--tls-cert", str(cert))
     assert done.returncode == 2
     assert "belong together" in done.stderr

@@ -119,7 +119,7 @@ def list_(database_url: str | None, config: str | None) -> int:
         return 0
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "name", "tenant", "scopes", "runs", "made", "expires", "state"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "id")
     for each in found:
         table.add_row(
             each.token_id,
@@ -179,7 +179,7 @@ def _seconds(text: str) -> float:
 
 
 def _day(time_us: int) -> str:
-    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%MZ")
+    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d")
 
 
 @contextmanager

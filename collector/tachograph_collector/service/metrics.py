@@ -32,9 +32,9 @@ class Scrape:
         self.counts = Counts()
         service.gather.watchers.append(self.counts.count)
         self.figures = Figures(service.database, service.keeper.holder)
-        self._own = CollectorRegistry(auto_describe=False)
-        self._own.register(OwnMetrics(service, self.counts, doorkeeper, self.figures))
-        ProcessCollector(registry=self._own)
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(OwnMetrics(service, self.counts, doorkeeper, self.figures))
+        ProcessCollector(registry=self.registry)
         service.extra[_KEY] = self
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Scrape:
 
     def text(self, tenant_id: int) -> bytes:
         """All series for that tenant."""
-        return generate_latest(self._own) + self.figures.texts_now().get(tenant_id, b"")
+        return generate_latest(self.registry) + self.figures.texts_now().get(tenant_id, b"")
 
 
 async def _metrics(request: Request) -> Response:

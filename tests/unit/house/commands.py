@@ -15,10 +15,16 @@ def _group() -> click.Group:
 def all_commands() -> dict[str, click.Command]:
     """Every command by what one types after ``tachograph``; the group itself under the empty name."""
     group = _group()
-    context = click.Context(group, info_name="tachograph")
-    found: dict[str, click.Command] = {"": group}
+    return {"": group} | _below(group, click.Context(group, info_name="tachograph"), "")
+
+
+def _below(group: click.Group, context: click.Context, prefix: str) -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        assert command is not None, f"'tachograph {name}' is listed and cannot be loaded"
-        found[name] = command
+        full = prefix + name
+        assert command is not None, f"'tachograph {full}' is listed and cannot be loaded"
+        found[full] = command
+        if isinstance(command, click.Group):
+            found |= _below(command, click.Context(command, info_name=name, parent=context), f"{full} ")
     return found

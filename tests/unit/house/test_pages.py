@@ -65,7 +65,10 @@ def _simple_commands(line: str) -> list[list[str]]:
 
 
 def _unknown_words(words: list[str], commands: dict[str, click.Command]) -> list[str]:
-    name = next((word for word in words[1:] if not word.startswith("-")), "")
+    named = [word for word in words[1:] if not word.startswith("-")]
+    name = named[0] if named else ""
+    if isinstance(commands.get(name), click.Group) and name:
+        name = " ".join(named[:2])
     command = commands.get(name)
     if command is None:
         return [f"tachograph {name}"]
