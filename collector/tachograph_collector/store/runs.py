@@ -68,4 +68,5 @@ def _runs() -> Select[Any]:
 
 
 def _run(row: Row[Any]) -> StoredRun:
-    return StoredRun(RunKey(row[0], row[1]), *row[2:])
+    tenant, run_id, name, origin, first_received_us, last_received_us, last_seq, delay_us = row
+    return StoredRun(RunKey(tenant, run_id), name, origin, first_received_us, last_received_us, last_seq, delay_us)

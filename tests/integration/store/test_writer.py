@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import databases
 import pytest
 from sqlalchemy import func, select
 from tachograph_agent.events import (
@@ -21,7 +24,7 @@ from tachograph_agent.events import (
     microseconds,
 )
 from tachograph_collector.store import schema
-from tachograph_collector.store.database import Database
+from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.reader import StoredSteps, events_after, step_columns_of
 from tachograph_collector.store.runs import find_run, get_run, list_runs, tenant_id
@@ -310,6 +313,41 @@ def test_columns_of_a_window_are_read_by_node_and_attempt(database: Database) ->
         ("1", "n1", [100, 101, 102])
     ]
     assert [(attempt, node, columns.rank.tolist()) for attempt, node, columns in one] == [("0", "n2", [1, 1, 1])]
+
+
+def test_a_database_that_dies_while_it_stores_is_told_as_away_and_has_all_or_nothing() -> None:
+    server = databases.PostgreSQLServer()
+    try:
+        server.start()
+        database = Database(server.new_database())
+        store(database, [_batch("before", _steps())])
+        numbers: list[int] = []
+
+        def write() -> None:
+            for number in range(100_000):
+                batch = _batch(f"b{number}", [Step(t=T0, run="atlas", node=f"n{n}", step=number) for n in range(20)])
+                store(database, [batch])
+                numbers.append(number)
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            while len(numbers) < 5:
+                assert not writing.done(), writing.exception()
+            server.stop(signal.SIGKILL)
+            with pytest.raises(StoreUnavailableError, match="does not answer"):
+                writing.result()
+        server.start()
+        found = Counter(
+            event.step for event in _read(database, _key(database)) if isinstance(event, Step) and event.node
+        )
+        assert set(found.values()) == {20}
+        assert set(numbers) <= set(found)
+        assert len(found) <= len(numbers) + 1
+        (again,) = store(database, [_batch("before", _steps())]).outcomes
+        assert again.duplicate
+        database.close()
+    finally:
+        server.close()
 
 
 def test_a_transaction_that_another_one_deadlocked_is_tried_again(postgresql_url: str) -> None:
