@@ -79,9 +79,9 @@ def _details(run: RunReport, further_notes: Sequence[str]) -> dict[str, Any]:
         "sub_accounts": {name: seconds(us) for name, us in books.subs_us.items()},
         "lost_by_cause": {_text(cause): seconds(us) for cause, us in books.lost_by_cause_us.items()},
         "incomplete_minutes": sum(minute.incomplete for minute in details.minutes),
-        "attempts_detail": [_attempt(attempt) for attempt in details.attempts],
-        "interruptions": [_interruption(interruption) for interruption in details.interruptions],
-        "checkpoints_detail": [_checkpoint(checkpoint) for checkpoint in details.checkpoints],
+        "attempts_detail": [attempt_object(attempt) for attempt in details.attempts],
+        "interruptions": [interruption_object(interruption) for interruption in details.interruptions],
+        "checkpoints_detail": [checkpoint_object(checkpoint) for checkpoint in details.checkpoints],
         "anomalies": [
             {"kind": anomaly.kind, "at": seconds_or_none(anomaly.at_us), "detail": _text(anomaly.detail)}
             for anomaly in details.anomalies
@@ -94,7 +94,8 @@ def _details(run: RunReport, further_notes: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: AttemptRecord) -> dict[str, Any]:
+def attempt_object(attempt: AttemptRecord) -> dict[str, Any]:
+    """One of ``attempts_detail``."""
     return {
         "index": attempt.index,
         "name": _text(attempt.name),
@@ -112,7 +113,8 @@ def _attempt(attempt: AttemptRecord) -> dict[str, Any]:
     }
 
 
-def _interruption(interruption: Interruption) -> dict[str, Any]:
+def interruption_object(interruption: Interruption) -> dict[str, Any]:
+    """One of ``interruptions``."""
     return {
         "attempt": interruption.attempt,
         "how": interruption.how,
@@ -132,7 +134,8 @@ def _interruption(interruption: Interruption) -> dict[str, Any]:
     }
 
 
-def _checkpoint(checkpoint: CheckpointRecord) -> dict[str, Any]:
+def checkpoint_object(checkpoint: CheckpointRecord) -> dict[str, Any]:
+    """One of ``checkpoints_detail``."""
     return {
         "attempt": checkpoint.attempt,
         "step": checkpoint.step,

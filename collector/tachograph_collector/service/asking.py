@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Final
 
@@ -21,6 +21,7 @@ from tachograph_collector.service.access import Access, require
 from tachograph_collector.service.formats import MEDIA_TYPES, Format, Table, flat_bytes, json_rows
 from tachograph_collector.service.problems import Problem, shown
 from tachograph_collector.service.state import service_of
+from tachograph_collector.service.windowed import counted, minutes_within
 from tachograph_collector.store.folded_cache import FoldedCache
 from tachograph_collector.store.folded_reader import StoredBooks, read_books
 from tachograph_collector.store.keys import RunKey
@@ -63,25 +64,26 @@ class Asked:
     def _key(self, name: str) -> RunKey | None:
         return None if "\0" in name else run_key(self.connection, self.tenant_id, name)
 
-    def report(self, stored: StoredBooks, window: Window) -> RunReport:
-        """What the reports are made from. Raises ``Problem`` 422 where the run has no time within the window.
+    def report(self, stored: StoredBooks, window: Window, *, with_segments: bool = True) -> RunReport:
+        """What the reports are made from, its minutes left out; without a window ``with_segments`` if need be.
 
-        Without a window its minutes are left empty: no report but the window's reads them one by one.
+        Raises ``Problem`` 422 where the run has no time within the window.
         """
         is_open = window.since_us is None and window.until_us is None
-        details = self.cache.details(self.connection, stored, with_minutes=not is_open)
+        details = self.cache.details(self.connection, stored, with_segments=with_segments or not is_open)
         whole = RunReport(stored.books, details, notes=[*books_notes(stored.books, details)])
         if is_open:
             return whole
-        clipped = clip(whole, window)
-        if clipped is None:
-            start, end = stored.books.start_us / 1e6, stored.books.end_us / 1e6
-            raise Problem(
-                422,
-                "Nothing in the window",
-                f"run {shown(stored.books.run)} has no time in this window; it ran from {start} to {end}",
-            )
-        return clipped
+        inside, cut = minutes_within(self.cache.minutes(self.connection, stored), window)
+        clipped = clip(replace(whole, details=msgspec.structs.replace(details, minutes=cut.records())), window)
+        if clipped is not None:
+            return counted(clipped, inside)
+        start, end = stored.books.start_us / 1e6, stored.books.end_us / 1e6
+        raise Problem(
+            422,
+            "Nothing in the window",
+            f"run {shown(stored.books.run)} has no time in this window; it ran from {start} to {end}",
+        )
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def strip_of(
     start = np.array([segment.start_us for segment in segments], dtype=np.int64)
     stops = sorted(interruptions, key=lambda stop: stop.at_us)
     behind = np.searchsorted(np.array([stop.at_us for stop in stops], dtype=np.int64), start, side="right") - 1
-    numbers: dict[Cause, int] = {}
+    numbers: dict[tuple[str, str, str | None], int] = {}
     codes = []
     for segment, place in zip(segments, behind.tolist(), strict=True):
         cause = None
@@ -78,14 +78,14 @@ def strip_of(
             stop = stops[place]
             if stop.resumed_at_us is None or segment.start_us < stop.resumed_at_us:
                 cause = stop.category or (stop.how if stop.how != "failure" else "unknown")
-        codes.append(numbers.setdefault(Cause(segment.account, segment.sub, cause), len(numbers)))
+        codes.append(numbers.setdefault((segment.account, segment.sub, cause), len(numbers)))
     told = {index: attempt.world_size or world_size for index, attempt in attempts.items()}
     sizes = [told.get(segment.attempt) for segment in segments]
     return Strip(
         start_us=start,
         end_us=np.array([segment.end_us for segment in segments], dtype=np.int64),
         cause=np.array(codes, dtype=np.int64),
-        causes=list(numbers),
+        causes=[Cause(*each) for each in numbers],
         gpus=None if None in sizes else np.array(sizes, dtype=np.int64),
     )
 

@@ -150,8 +150,11 @@ def _csv(table: Table) -> bytes:
 
 def _csv_values(column: Column) -> Sequence[Any]:
     match column.kind:
+        case "time" if isinstance(column.values, np.ndarray):
+            written = np.datetime_as_string(column.values.astype("datetime64[us]"), "us")
+            return [f"{each.removesuffix('.000000')}Z" for each in written.tolist()]
         case "time":
-            return [None if value is None else iso(int(value)) for value in column.values]
+            return [None if value is None else iso(value) for value in column.values]
         case "text":
             return [None if value is None else cell(value) for value in column.values]
         case "bool":

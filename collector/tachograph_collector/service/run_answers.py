@@ -2,30 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
 from tachograph_collector.ledger.books import Books, Details
-from tachograph_collector.report.json_report import run_object
+from tachograph_collector.report.json_report import (
+    attempt_object,
+    checkpoint_object,
+    interruption_object,
+    run_object,
+)
+from tachograph_collector.report.judge_view import judged, model_object
 from tachograph_collector.report.model import RunReport, Window
 from tachograph_collector.report.text import percent, seconds, seconds_or_none
+from tachograph_collector.service.asking import Asked
 from tachograph_collector.service.formats import Column, Table
-from tachograph_collector.store.folded_reader import Minutes, StoredBooks
+from tachograph_collector.store.folded_cache import Pieces
+from tachograph_collector.store.folded_reader import StoredBooks
 
 _NO_DETAILS: Final = Details([], [], [], [], [], [])
 _TIMES: Final = {"start", "end", "as_of", "last_heard"}
 
 
-def summary(report: RunReport, stored: StoredBooks, minutes: Minutes | None, *, with_model: bool) -> dict[str, Any]:
-    """The run as ``replay --json`` has it, its ``origin`` as stored, and ``stored``: as of when and what it stands.
+@dataclass(frozen=True, slots=True)
+class RecordsAsJson:
+    """The records of a run as they are written, each made once: with ten thousand saves that is most of a summary."""
 
-    ``minutes`` are told beside a report that was made without them.
-    """
-    told = run_object(report, with_model)
-    if minutes is not None:
-        told["details"]["incomplete_minutes"] = int((minutes.incomplete & (minutes.amounts_us.sum(axis=0) > 0)).sum())
-    told["details"]["origin"] = stored.origin
-    return {**told, "stored": stored_object(stored)}
+    attempts: Pieces
+    interruptions: Pieces
+    checkpoints: Pieces
+
+    @classmethod
+    def of(cls, ask: Asked, stored: StoredBooks) -> RecordsAsJson:
+        """Those of the whole run."""
+        cache, encode = ask.cache, msgspec.json.encode
+        attempts = cache.attempts(ask.connection, stored).values()
+        stops = cache.restarts(ask.connection, stored).values()
+        saves = cache.checkpoints(ask.connection, stored).values()
+        return cls(
+            cache.pieces("attempts as JSON", stored, attempts, lambda row: encode(attempt_object(row))),
+            cache.pieces("restarts as JSON", stored, stops, lambda row: encode(interruption_object(row))),
+            cache.pieces("checkpoints as JSON", stored, saves, lambda row: encode(checkpoint_object(row))),
+        )
+
+
+def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool) -> bytes:
+    """The run as ``replay --json`` has it, its ``origin`` as stored, and ``stored``: as of when and what it stands."""
+    report = ask.report(stored, window, with_segments=with_model)
+    bare = Details([], [], [], report.details.anomalies, report.details.minutes, [])
+    told = run_object(replace(report, details=bare))
+    if with_model:
+        told["model"] = model_of(ask, stored, report)
+    details = told["details"]
+    records = RecordsAsJson.of(ask, stored)
+    details["attempts_detail"] = _array(records.attempts, report.details.attempts)
+    details["interruptions"] = _array(records.interruptions, report.details.interruptions)
+    details["checkpoints_detail"] = _array(records.checkpoints, report.details.checkpoints)
+    if report.window is None:
+        minutes = ask.cache.minutes(ask.connection, stored)
+        details["incomplete_minutes"] = len(minutes.take(minutes.incomplete).of_the_run())
+    details["origin"] = stored.origin
+    return msgspec.json.encode({**told, "stored": stored_object(stored)})
+
+
+def model_of(ask: Asked, stored: StoredBooks, report: RunReport) -> dict[str, Any] | None:
+    """What the model says of the run or a window of it; null for one of no length. That of the whole run is kept."""
+
+    def judge() -> dict[str, Any] | None:
+        judgement = judged(report)
+        return None if judgement is None else model_object(judgement)
+
+    return judge() if report.window is not None else ask.cache.made("model", stored, judge)
+
+
+def _array(pieces: Pieces, rows: Iterable[object]) -> msgspec.Raw:
+    return msgspec.Raw(b"[" + b",".join([pieces[id(row)][1] for row in rows]) + b"]")
 
 
 def stored_object(stored: StoredBooks) -> dict[str, Any]:

@@ -10,10 +10,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tachograph_collector.report.judge_view import judged, model_object
 from tachograph_collector.service import examples, shapes
 from tachograph_collector.service.asking import (
-    Asked,
     Reader,
     asked,
     is_known,
@@ -26,10 +24,10 @@ from tachograph_collector.service.described import answers, problem
 from tachograph_collector.service.formats import AskedFormat
 from tachograph_collector.service.paging import AskedPage, next_page
 from tachograph_collector.service.problems import Problem, shown
-from tachograph_collector.service.run_answers import gate, list_object, runs_table, summary
+from tachograph_collector.service.run_answers import gate, list_object, model_of, runs_table, summary
 from tachograph_collector.service.run_names import QueryRoute, RunName
 from tachograph_collector.service.times import AskedWindow
-from tachograph_collector.store.folded_reader import BooksFilter, BooksPlace, StoredBooks, list_books, place_of
+from tachograph_collector.store.folded_reader import BooksFilter, BooksPlace, list_books, place_of
 from tachograph_collector.store.watch_reader import last_heard
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=QueryRoute)
@@ -93,16 +91,11 @@ def one_run(
         if is_known(request, etag):
             return unchanged(etag)
         if window.since_us is None and window.until_us is None:
-            body = ask.cache.made(f"summary {judge}", stored, lambda: _summary(ask, stored, window, judge))
+            name = "summary with model" if judge else "summary"
+            body = ask.cache.made(name, stored, lambda: summary(ask, stored, window, with_model=judge))
         else:
-            body = _summary(ask, stored, window, judge)
+            body = summary(ask, stored, window, with_model=judge)
     return json_answer(request, body, etag)
-
-
-def _summary(ask: Asked, stored: StoredBooks, window: AskedWindow, judge: bool) -> bytes:
-    report = ask.report(stored, window)
-    minutes = ask.cache.minutes(ask.connection, stored) if report.window is None else None
-    return msgspec.json.encode(summary(report, stored, minutes, with_model=judge))
 
 
 @router.get(
@@ -117,21 +110,9 @@ def model(request: Request, run: RunName, access: Reader, window: AskedWindow) -
         etag = version_etag(stored)
         if is_known(request, etag):
             return unchanged(etag)
-        if window.since_us is None and window.until_us is None:
-            body = ask.cache.made("model", stored, lambda: _model(ask, stored, window))
-        else:
-            body = _model(ask, stored, window)
-    return json_answer(request, body, etag)
-
-
-def _model(ask: Asked, stored: StoredBooks, window: AskedWindow) -> bytes:
-    told = judged(ask.report(stored, window))
-    answer = {
-        "run": stored.books.run,
-        "version": stored.version,
-        "model": None if told is None else model_object(told),
-    }
-    return msgspec.json.encode(answer)
+        told = model_of(ask, stored, ask.report(stored, window))
+    answer = {"run": stored.books.run, "version": stored.version, "model": told}
+    return json_answer(request, msgspec.json.encode(answer), etag)
 
 
 @router.get(

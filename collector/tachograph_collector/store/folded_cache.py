@@ -8,9 +8,11 @@ what was written since. What is handed out is never changed afterwards.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from sqlalchemy import Connection, Table
@@ -25,6 +27,12 @@ MAX_ROWS: Final = 1_000_000
 MAX_RUNS: Final = 1_000
 
 T = TypeVar("T")
+_START: Final = attrgetter("start_us")
+_END: Final = attrgetter("end_us")
+
+
+Pieces = dict[int, tuple[Any, bytes]]
+"""What was made of each row, by the row's ``id``, with the row itself."""
 
 
 @dataclass(slots=True)
@@ -87,15 +95,15 @@ class FoldedCache:
         """The saves by their index."""
         return self._numbered("checkpoints", connection, stored, checkpoints, reader.read_checkpoints)
 
-    def details(self, connection: Connection, stored: StoredBooks, *, with_minutes: bool) -> Details:
-        """The records behind the books; ``minutes`` is empty unless asked for, as it is the longest."""
+    def details(self, connection: Connection, stored: StoredBooks, *, with_segments: bool = True) -> Details:
+        """The records behind the books but for its minutes, which ``minutes`` has in columns."""
         return Details(
             attempts=list(self.attempts(connection, stored).values()),
             interruptions=list(self.restarts(connection, stored).values()),
             checkpoints=list(self.checkpoints(connection, stored).values()),
             anomalies=stored.anomalies,
-            minutes=self.minutes(connection, stored).records() if with_minutes else [],
-            segments=self.segments(connection, stored),
+            minutes=[],
+            segments=self.segments(connection, stored) if with_segments else [],
         )
 
     def made(self, name: str, stored: StoredBooks, make: Callable[[], T], num: int = 1) -> T:
@@ -107,6 +115,22 @@ class FoldedCache:
                 kept.parts[name] = part = _Part(stored.version, make(), num)
         self._shrink()
         return part.rows
+
+    def pieces(self, name: str, stored: StoredBooks, rows: Collection[T], make: Callable[[T], bytes]) -> Pieces:
+        """What ``make`` makes of each row of the run, made once a row, under its ``id``; ``rows`` are all of a kind."""
+        kept = self._kept(stored.key)
+        with kept.lock:
+            part: _Part[Pieces] | None = kept.parts.get(name)
+            if part is not None and part.version == stored.version:
+                return part.rows
+            before: Pieces = {} if part is None else part.rows
+            found: Pieces = {}
+            for row in rows:
+                was = before.get(id(row))
+                found[id(row)] = was if was is not None and was[0] is row else (row, make(row))
+            kept.parts[name] = _Part(stored.version, found, len(found))
+        self._shrink()
+        return found
 
     def _numbered(
         self,
@@ -165,11 +189,9 @@ def merged_segments(old: list[Segment], new: list[Segment]) -> list[Segment]:
     merged: list[Segment] = []
     place = 0
     for segment in new:
-        while place < len(old) and old[place].end_us <= segment.start_us:
-            merged.append(old[place])
-            place += 1
-        while place < len(old) and old[place].start_us < segment.end_us:
-            place += 1
+        before = bisect_right(old, segment.start_us, lo=place, key=_END)
+        merged += old[place:before]
         merged.append(segment)
+        place = bisect_left(old, segment.end_us, lo=before, key=_START)
     merged += old[place:]
     return merged

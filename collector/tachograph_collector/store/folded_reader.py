@@ -130,17 +130,25 @@ class Minutes:
         """These with ``changed`` in the place of those of the same start."""
         if not len(changed):
             return self
+        begins = int(np.searchsorted(self.start_us, changed.start_us[0]))
+        if begins and begins < len(self):  # mostly the last minutes are those that change
+            behind = self.take(slice(begins, None)).with_changed(changed)
+            return self.take(slice(0, begins)).followed_by(behind)
         kept = self.take(~np.isin(self.start_us, changed.start_us))
-        both = Minutes(
-            np.concatenate((kept.start_us, changed.start_us)),
-            np.concatenate((kept.amounts_us, changed.amounts_us), axis=1),
-            np.concatenate((kept.label, changed.label)),
-            np.concatenate((kept.revision, changed.revision)),
-            np.concatenate((kept.incomplete, changed.incomplete)),
-            np.concatenate((kept.first_booked_us, changed.first_booked_us)),
-            np.concatenate((kept.first_amounts_us, changed.first_amounts_us), axis=1),
-        )
+        both = kept.followed_by(changed)
         return both.take(np.argsort(both.start_us, kind="stable"))
+
+    def followed_by(self, behind: Minutes) -> Minutes:
+        """These and then others."""
+        return Minutes(
+            np.concatenate((self.start_us, behind.start_us)),
+            np.concatenate((self.amounts_us, behind.amounts_us), axis=1),
+            np.concatenate((self.label, behind.label)),
+            np.concatenate((self.revision, behind.revision)),
+            np.concatenate((self.incomplete, behind.incomplete)),
+            np.concatenate((self.first_booked_us, behind.first_booked_us)),
+            np.concatenate((self.first_amounts_us, behind.first_amounts_us), axis=1),
+        )
 
 
 @dataclass(frozen=True, slots=True)

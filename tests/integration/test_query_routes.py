@@ -1,0 +1,650 @@
+"""The query routes, on both databases: what they answer is what the ledger says of the same events."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import stored_runs
+from app_client import AppClient
+from httpx import Response
+from sqlalchemy import insert
+from stored_runs import Booked
+from tachograph_agent.events import AnyEvent, Failure, RunEnd, RunStart, Step, decode
+from tachograph_collector.report.json_report import run_object
+from tachograph_collector.report.model import Window
+from tachograph_collector.report.windows import clip
+from tachograph_collector.service import shapes
+from tachograph_collector.service.app import create_app
+from tachograph_collector.service.settings import Settings
+from tachograph_collector.service.state import NoKeeper
+from tachograph_collector.store.database import Database
+from tachograph_collector.store.schema import incidents, nodes
+
+RECORDED = Path(__file__).parents[2] / "examples" / "recorded_run.jsonl"
+HOUR = 3600.0
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[AnyEvent]:
+    """A run of days with failures, rollbacks and asynchronous saves."""
+    return [decode(line) for line in RECORDED.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def client(database: Database) -> Iterator[AppClient]:
+    with AppClient(create_app(Settings(), database, NoKeeper())) as client:
+        yield client
+
+
+def at(name: str, rest: str = "") -> str:
+    return f"/v1/runs/{quote(name, safe='')}{rest}"
+
+
+def told(response: Response, status: int = 200) -> Any:
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def problem(response: Response, status: int) -> str:
+    """The detail of a problem of that status."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    return str(body["detail"])
+
+
+def short_run(name: str = "llama", start: float = 1_772_323_200.0, price: float | None = 2.0) -> list[AnyEvent]:
+    """Two hours of 4 GPUs: a step a minute, a failure after an hour, twenty steps lost, ten minutes until back."""
+    events: list[AnyEvent] = [RunStart(t=start, run=name, world_size=4, price_per_gpu_hour=price)]
+    for step in range(1, 61):
+        events += [
+            Step(
+                t=start + 60 * step, run=name, attempt=0, node="n0", rank=rank, step=step, dur=60.0, loss=9 - step / 60
+            )
+            for rank in (0, 1)
+        ]
+    events.append(Failure(t=start + HOUR + 1, run=name, category="gpu", node="n0", rank=1))
+    again = start + HOUR + 600
+    for step in range(41, 91):
+        events += [
+            Step(t=again + 60 * (step - 40), run=name, attempt=1, node="n1", rank=rank, step=step, dur=60.0)
+            for rank in (0, 1)
+        ]
+    events.append(RunEnd(t=again + 3001, run=name, status="completed"))
+    return events
+
+
+# -- a run ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_is_what_replay_says(client: AppClient, database: Database, recorded: list[AnyEvent]) -> None:
+    (one,) = stored_runs.store(database, recorded, origin="replay")
+    answer = told(client.get(at(one.books.run)))
+    stored = answer.pop("stored")
+    assert stored == {
+        "as_of": one.books.end_us / 1e6,
+        "version": 1,
+        "folded_seq": 10,
+        "revision": 1,
+        "frozen_at": None,
+        "digest": None,
+    }
+    assert answer == json.loads(json.dumps(run_object(one.report)))
+    judged = told(client.get(at(one.books.run, "?judge=true")))
+    assert judged["model"] == json.loads(json.dumps(run_object(one.report, True)))["model"]
+    assert judged["model"]["findings"]
+    assert told(client.get(at(one.books.run, "/model")))["model"] == judged["model"]
+
+
+def test_the_summary_of_a_window_is_what_replay_says_of_it(
+    client: AppClient, database: Database, recorded: list[AnyEvent]
+) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    window = Window(one.books.start_us + 3_600_000_000, one.books.start_us + 40_000_030_000)
+    clipped = clip(one.report, window)
+    assert clipped is not None
+    expected = json.loads(json.dumps(run_object(clipped)))
+    expected["details"]["origin"] = "live"
+    asked = {"since": window.since_us / 1e6, "until": window.until_us / 1e6}  # type: ignore[operator]
+    answer = told(client.get(at(one.books.run), params=asked))
+    assert answer | {"stored": None} == expected | {"stored": None}
+    assert answer["details"]["window"] == asked
+
+
+NAMES = (
+    "llama", "team/llama/70b", "a.b", "100%", "run#2", "run#0", "a\nb", "<script>alert(1)</script>", "x' OR '1'='1",
+    "%2F", "a?b=c&d", "größe ☃", "..%2f..", "a b+c", "a;b", "-", "/", "//", "x/minutes", "[a]*?", "A%5fb",
+)  # fmt: skip
+
+
+def test_a_run_of_any_name_is_found_by_it(client: AppClient, database: Database) -> None:
+    for run_id, name in enumerate(NAMES):
+        stored_runs.store(database, short_run(name), run_id=run_id)
+    for name in NAMES:
+        for rest in ("", "/minutes", "/attempts", "/nodes"):
+            assert told(client.get(at(name, rest)))["run"] == name
+        assert told(client.get("/v1/runs/-/minutes", params={"run": name}))["run"] == name
+        assert [run["run"] for run in told(client.get("/v1/runs", params={"name": name}))["runs"]] == [name]
+
+
+def test_a_name_that_no_path_carries_is_given_as_a_parameter(client: AppClient, database: Database) -> None:
+    for run_id, name in enumerate(("..", ".", "a/../b")):
+        stored_runs.store(database, short_run(name), run_id=run_id)
+        assert told(client.get("/v1/runs/-", params={"run": name}))["run"] == name
+        assert told(client.get("/v1/runs/-/restarts", params={"run": name}))["restarts"][0]["category"] == "gpu"
+
+
+def test_the_second_run_of_a_name_has_its_own(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    _, second = stored_runs.store(database, [*short_run(), *short_run(start=start + 86_400)])
+    assert second.books.run == "llama#2"
+    assert told(client.get(at("llama")))["start"] == start
+    assert told(client.get(at("llama#2")))["start"] == start + 86_400
+    assert told(client.get(at("llama#2", "/steps")))["since"] > start + 86_000
+    for name in ("llama", "llama#2"):
+        assert told(client.get(at(name, "/steps")))["records"] == 220
+    assert told(client.get(at("llama", "/steps")))["until"] == start + 86_400
+    assert told(client.get(at("llama#2", "/nodes")))["nodes"] == []
+    for unknown in ("llama#1", "llama#3", "llama#02", "llama#99999999999999999999", "llama#٢"):
+        problem(client.get(at(unknown)), 404)
+
+
+def test_an_unknown_run_is_told_on_every_route(client: AppClient, database: Database) -> None:
+    rests = ("", "/minutes", "/revisions", "/attempts", "/restarts", "/checkpoints", "/segments", "/incidents")
+    for rest in (*rests, "/nodes", "/steps", "/model", "/gate?min_goodput=0.5"):
+        for name in ("nobody", "no\0body", "'; DROP TABLE runs; --"):
+            assert "/v1/runs lists those there are" in problem(client.get(at(name, rest)), 404)
+    assert "UTF-8" in problem(client.get("/v1/runs/%ff%fe/minutes"), 404)
+    with database.write() as connection:
+        stored_runs.add_run(connection, "early", run_id=9)
+    response = client.get(at("early"))
+    assert "no time of it is booked yet" in problem(response, 404)
+    assert response.headers["retry-after"] == "5"
+    assert told(client.get(at("early", "/steps")))["steps"] == []
+
+
+def test_a_tenant_sees_its_own_runs_only(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run("mine"))
+    stored_runs.store(database, short_run("theirs"), tenant_id=2)
+    assert [run["run"] for run in told(client.get("/v1/runs"))["runs"]] == ["mine"]
+    problem(client.get(at("theirs")), 404)
+    problem(client.get(at("theirs", "/steps")), 404)
+    assert told(client.get("/v1/fleet"))["runs"] == 1
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_those_of_the_summary(client: AppClient, database: Database, recorded: list[AnyEvent]) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    name, details = one.books.run, run_object(one.report)["details"]
+    for route, key in (
+        ("attempts", "attempts_detail"),
+        ("restarts", "interruptions"),
+        ("checkpoints", "checkpoints_detail"),
+    ):
+        rows = told(client.get(at(name, f"/{route}")))[route]
+        assert [row.pop("index", place) for place, row in enumerate(rows)] == list(range(len(details[key])))
+        expected = [{k: v for k, v in row.items() if k != "index"} for row in details[key]]
+        assert rows == json.loads(json.dumps(expected))
+    strip = told(client.get(at(name, "/segments")))["segments"]
+    assert len(strip) == len(one.details.segments)
+    assert all(before["end"] == after["start"] for before, after in pairwise(strip))
+    minutes = told(client.get(at(name, "/minutes")))["minutes"]
+    assert [(m["start"], m["kept_s"], m["label"]) for m in minutes] == [
+        (m.start_us / 1e6, m.kept_us / 1e6, m.label) for m in one.details.minutes
+    ]
+
+
+def test_minutes_sum_to_the_same_at_every_resolution(
+    client: AppClient, database: Database, recorded: list[AnyEvent]
+) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    for every, length_s in (("1m", 60), ("5m", 300), ("1h", 3600), ("1d", 86_400), ("7d", 604_800)):
+        answer = told(client.get(at(one.books.run, f"/minutes?every={every}")))
+        rows = answer["minutes"]
+        assert answer["every_s"] == length_s
+        assert all(row["start"] % length_s == 0 for row in rows)
+        for account, amount in one.books.accounts_us.items():
+            assert sum(row[f"{account}_s"] for row in rows) == pytest.approx(amount / 1e6)
+            assert sum(row[f"first_{account}_s"] for row in rows) == pytest.approx(amount / 1e6)
+    for wrong in ("90s", "0m", "1", "-1h", "1y", "1.7m", "400d", ""):
+        assert "1m, 5m, 1h" in problem(client.get(at(one.books.run, "/minutes"), params={"every": wrong}), 422)
+
+
+def test_a_window_of_minutes_takes_those_it_touches(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run())
+    window = {"since": "2026-03-01T00:10:30Z", "until": "2026-03-01T01:13:00+01:00"}
+    rows = told(client.get(at("llama", "/minutes"), params=window))["minutes"]
+    assert [row["start"] for row in rows] == [1_772_323_800.0, 1_772_323_860.0, 1_772_323_920.0]
+    unescaped = f"/minutes?since={window['since']}&until={window['until']}"
+    assert told(client.get(at("llama", unescaped)))["minutes"] == rows
+
+
+def test_what_was_restated_is_told_from_a_version_on(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    events = short_run()
+    whole = stored_runs.booked(events)[0]
+    early = stored_runs.booked([event for event in events if event.t < start + HOUR + 1], int((start + HOUR) * 1e6))[0]
+    with database.write() as connection:
+        run = stored_runs.add_run(connection, "llama", run_id=7)
+        stored_runs.write(connection, run, "llama", early, version=3)
+    assert told(client.get(at("llama", "/revisions")))["revisions"] == []
+    before = told(client.get(at("llama", "/minutes")))
+    with database.write() as connection:
+        stored_runs.write(connection, run, "llama", whole, version=4)
+    answer = told(client.get(at("llama", "/revisions?after=3")))
+    assert answer["version"] == 4
+    lost = [row for row in answer["revisions"] if row["lost_s"] == 60.0]
+    assert len(lost) == 20
+    assert all(row["was_kept_s"] == 60.0 and row["revision"] == 2 for row in lost)
+    assert told(client.get(at("llama", "/revisions?after=4")))["revisions"] == []
+    now = {row["start"]: row for row in told(client.get(at("llama", "/minutes")))["minutes"]}
+    for row in before["minutes"][:40]:
+        assert now[row["start"]] == row
+    for row in lost:
+        minute = now[row["start"]]
+        assert (minute["lost_s"], minute["first_kept_s"], minute["revision"]) == (60.0, 60.0, 2)
+    paged = pages(client, at("llama", "/revisions?limit=7"), "revisions")
+    assert paged == answer["revisions"]
+
+
+def test_what_changed_is_read_into_what_was_read_before(client: AppClient, database: Database) -> None:
+    """An answer after each of many versions is that of a collector that has never been asked before."""
+    events = short_run()
+    with database.write() as connection:
+        run = stored_runs.add_run(connection, "llama", run_id=7)
+    gone: set[int] = set()
+    seen: set[int] = set()
+    for version, until in enumerate((10, 30, 70, 62, 61, 75, 110, 80, 115), start=1):
+        t = 1_772_323_200.0 + until * 60
+        one = stored_runs.booked([event for event in events if event.t <= t], int(t * 1e6))[0]
+        now = {minute.start_us for minute in one.details.minutes}
+        with database.write() as connection:
+            stored_runs.write(connection, run, "llama", one, version=version, gone=seen - now)
+        seen |= now
+        gone |= seen - now
+        with AppClient(create_app(Settings(), database, NoKeeper())) as fresh:
+            for rest in ("", "/segments", "/minutes", "/attempts", "/restarts", "/checkpoints"):
+                assert told(client.get(at("llama", rest))) == told(fresh.get(at("llama", rest))), (version, rest)
+        assert told(client.get(at("llama")))["wall_s"] == one.books.wall_us / 1e6
+        assert len(told(client.get(at("llama", "/segments")))["segments"]) == len(one.details.segments)
+    assert gone
+
+
+def pages(client: AppClient, url: str | None, name: str) -> list[Any]:
+    rows, num = [], 0
+    while url is not None:
+        response = client.get(url)
+        page = told(response)
+        rows += page[name]
+        assert (page["next"] is None) == ("link" not in response.headers)
+        url, num = page["next"], num + 1
+        assert num < 100
+    assert num > 1
+    return rows
+
+
+def test_pages_join_to_the_whole(client: AppClient, database: Database, recorded: list[AnyEvent]) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    for route in ("minutes", "segments", "checkpoints", "restarts", "attempts"):
+        whole = told(client.get(at(one.books.run, f"/{route}")))
+        assert whole["next"] is None
+        size = max(1, len(whole[route]) // 3)
+        assert pages(client, at(one.books.run, f"/{route}?limit={size}"), route) == whole[route]
+
+
+def test_incidents_and_nodes_are_told(client: AppClient, database: Database) -> None:
+    with database.write() as connection:
+        run = stored_runs.add_run(connection, "llama", run_id=7)
+        for number in range(5):
+            connection.execute(
+                insert(incidents).values(
+                    tenant_id=1, run_id=run.run_id, incident_id=f"i{number}", detector="straggler",
+                    subject=f"rank {number}", severity="warning", opened_us=number * 10**6, updated_us=number * 10**6,
+                    cleared_us=None if number % 2 else 10**8, summary="<b>slow</b>", evidence={"ratio": 1.5},
+                    rank=number,
+                )
+            )  # fmt: skip
+            connection.execute(
+                insert(nodes).values(
+                    tenant_id=1, run_id=run.run_id, node=f"n{number}", first_heard_us=1, last_heard_us=2_500_000,
+                    state="alive" if number else "dead", state_since_us=10**6,
+                )
+            )  # fmt: skip
+    found = told(client.get(at("llama", "/incidents")))["incidents"]
+    assert [row["incident"] for row in found] == ["i4", "i3", "i2", "i1", "i0"]
+    assert (found[0]["evidence"], found[0]["cleared_at"], found[1]["cleared_at"]) == ({"ratio": 1.5}, 100.0, None)
+    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?open=true")))["incidents"]] == [3, 1]
+    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?since=200")))["incidents"]] == [3, 1]
+    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?until=2")))["incidents"]] == [1, 0]
+    assert pages(client, at("llama", "/incidents?limit=2"), "incidents") == found
+    listed = told(client.get(at("llama", "/nodes")))["nodes"]
+    assert [(row["node"], row["state"], row["last_heard_at"]) for row in listed][:2] == [
+        ("n0", "dead", 2.5),
+        ("n1", "alive", 2.5),
+    ]
+    assert listed[0]["last_heartbeat_at"] is None
+    assert [row["node"] for row in told(client.get(at("llama", "/nodes?state=dead")))["nodes"]] == ["n0"]
+    assert pages(client, at("llama", "/nodes?limit=2"), "nodes") == listed
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_thinned_out_to_their_least_mean_and_most(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    events: list[AnyEvent] = [RunStart(t=start, run="llama")]
+    for step in range(1, 101):
+        for rank in (0, 1, 2):
+            dur = 10.0 * (1 + rank) if step != 50 else 40.0
+            events.append(
+                Step(t=start + 60 * step, run="llama", node=f"n{rank}", rank=rank, step=step, dur=dur, count=2,
+                     loss=float(step) if rank == 0 else None)
+            )  # fmt: skip
+    stored_runs.store(database, events)
+    every = told(client.get(at("llama", "/steps?rank=1&points=10")))
+    assert every["records"] == 100
+    rows = every["steps"]
+    assert len(rows) == 10
+    assert sum(row["records"] for row in rows) == 100
+    assert sum(row["steps"] for row in rows) == 200
+    assert {row["rank"] for row in rows} == {1}
+    assert [row["step_s_min"] for row in rows] == [10.0] * 10
+    assert sorted(row["step_s_max"] for row in rows) == [10.0] * 9 + [20.0]
+    assert all(row["loss_mean"] is None for row in rows)
+    assert rows[0]["first_step"] == 1
+    assert rows[-1]["last_step"] == 100
+    together = told(client.get(at("llama", "/steps?points=1")))["steps"]
+    assert [(row["rank"], row["step_s_min"], row["step_s_max"]) for row in together] == [(None, 5.0, 20.0)]
+    assert together[0]["step_s_mean"] == pytest.approx((99 * (5 + 10 + 15) + 60) / 300)
+    assert (together[0]["loss_min"], together[0]["loss_mean"], together[0]["loss_max"]) == (1.0, 50.5, 100.0)
+    two = told(client.get(at("llama", "/steps?rank=2&rank=0&points=3&metric=step_s")))["steps"]
+    assert [row["rank"] for row in two] == [0, 0, 0, 2, 2, 2]
+    assert "loss_mean" not in two[0]
+    part = told(client.get(at("llama", f"/steps?rank=0&since={start + 600}&until={start + 660}")))
+    assert [(row["first_step"], row["last_step"]) for row in part["steps"]] == [(10, 10)]
+    assert told(client.get(at("llama", "/steps?node=n2&points=1")))["records"] == 100
+    assert told(client.get(at("llama", "/steps?rank=77")))["steps"] == []
+    assert told(client.get(at("llama", "/steps?attempt=5")))["records"] == 0
+
+
+# -- lists and the fleet --------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_by_what_is_asked(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    for number in range(7):
+        name = f"{'eval' if number % 3 == 0 else 'Llama_'}{number}"
+        origin = "replay" if number == 4 else "live"
+        stored_runs.store(database, short_run(name, start + number * 86_400), run_id=number + 1, origin=origin)
+    running = short_run("half%way", start + 10 * 86_400)[:60]
+    stored_runs.store(database, running, run_id=99)
+
+    def names(**asked: Any) -> list[str]:
+        return [run["run"] for run in told(client.get("/v1/runs", params=asked))["runs"]]
+
+    whole = ["half%way", "eval6", "Llama_5", "Llama_4", "eval3", "Llama_2", "Llama_1", "eval0"]
+    assert names() == whole
+    assert names(status="completed") == whole[1:]
+    assert names(status=["running", "failed"]) == ["half%way"]
+    assert names(origin="replay") == ["Llama_4"]
+    assert names(name="eval*") == ["eval6", "eval3", "eval0"]
+    assert names(name="EVAL*") == []
+    assert names(name="Llama?5") == ["Llama_5"]
+    assert names(name="*%*") == ["half%way"]
+    assert names(name="*_*", since=start + 2 * 86_400 + 9000) == ["Llama_5", "Llama_4"]
+    assert names(until=start + 86_400) == ["eval0"]
+    assert names(since=start + 6 * 86_400 + 60, until=start + 6 * 86_400 + 61) == ["eval6"]
+    assert [run["run"] for run in pages(client, "/v1/runs?limit=3", "runs")] == whole
+    for wrong in ({"status": "done"}, {"origin": "mars"}, {"limit": 0}, {"limit": "many"}, {"limit": 10**30}):
+        problem(client.get("/v1/runs", params=wrong), 422)
+
+
+def test_the_fleet_is_the_sum_of_its_live_runs(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    a = stored_runs.store(database, short_run("a"), run_id=1)[0]
+    b = stored_runs.store(database, short_run("b", start + 86_400, price=None), run_id=2)[0]
+    stored_runs.store(database, short_run("c"), run_id=3, origin="replay")
+    answer = told(client.get("/v1/fleet"))
+    assert (answer["runs"], answer["origins"], answer["runs_without_price"]) == (2, ["live"], 1)
+    assert answer["unknown_runs"] == ["b"]
+    assert answer["wall_s"] == (a.books.wall_us + b.books.wall_us) / 1e6
+    assert a.books.gpu is not None
+    hours = a.books.gpu.held / 3.6e9
+    assert answer["gpu_hours"]["held"] == pytest.approx(2 * hours)
+    assert answer["gpu_goodput"] == pytest.approx(a.books.gpu.kept / a.books.gpu.held)
+    assert answer["money"]["held"] == pytest.approx(2 * hours)
+    assert answer["gpu_hours"]["lost"] == pytest.approx(2 * a.books.gpu.lost / 3.6e9)
+    to_gpu = [row for row in answer["causes"] if row["account"] == "lost" and row["cause"] == "gpu"]
+    assert sum(row["gpu_hours"] for row in to_gpu) == pytest.approx(answer["gpu_hours"]["lost"])
+    back = [row for row in answer["causes"] if row["account"] == "restart" and row["cause"] == "gpu"]
+    assert sum(row["wall_s"] for row in back) == 2 * sum(it.restart_us for it in a.details.interruptions) / 1e6
+    assert sum(row["wall_s"] for row in answer["causes"]) == pytest.approx(answer["wall_s"])
+    priced = told(client.get("/v1/fleet?price=10"))
+    assert priced["money"]["held"] == pytest.approx((2 + 10) * hours)
+    assert told(client.get("/v1/fleet?origin=replay&origin=live"))["runs"] == 3
+    assert told(client.get("/v1/fleet?name=b"))["runs"] == 1
+
+
+def test_windows_of_the_fleet_add_up_to_the_whole(
+    client: AppClient, database: Database, recorded: list[AnyEvent]
+) -> None:
+    one = stored_runs.store(database, short_run("a"))[0]
+    edges = [one.books.start_us / 1e6 - 100, one.books.start_us / 1e6 + 1234.567, one.books.end_us / 1e6 + 5]
+    whole = told(client.get("/v1/fleet"))
+    parts = [told(client.get("/v1/fleet", params={"since": a, "until": b})) for a, b in pairwise(edges)]
+    for key in ("gpu_hours", "money", "accounts_s"):
+        for account, amount in whole[key].items():
+            assert sum(part[key][account] for part in parts) == pytest.approx(amount)
+    assert told(client.get("/v1/fleet", params={"since": edges[2], "until": edges[2] + 1}))["runs"] == 0
+    before = told(client.get("/v1/fleet", params={"until": edges[1], "since": edges[0]}))
+    assert before["accounts_s"]["kept"] == pytest.approx(1234.567 - before["accounts_s"]["restart"])
+
+
+def test_gpu_time_that_an_allocation_tells_is_the_books(
+    client: AppClient, database: Database, recorded: list[AnyEvent]
+) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    gpu, answer = one.books.gpu, told(client.get("/v1/fleet"))
+    assert gpu is not None
+    for name in ("held", "kept", "lost", "restart", "checkpoint", "idle"):
+        assert answer["gpu_hours"][name] == pytest.approx(getattr(gpu, name) / 3.6e9, abs=1e-6)
+    by_cause = [row["gpu_hours"] for row in answer["causes"]]
+    assert sum(by_cause) == pytest.approx(gpu.held / 3.6e9)
+
+
+# -- the gate -------------------------------------------------------------------------------------------------------
+
+
+def test_the_gate_passes_with_200_and_closes_with_409(client: AppClient, database: Database) -> None:
+    one = stored_runs.store(database, short_run())[0]
+    goodput = one.books.goodput
+    assert goodput is not None
+    answer = told(client.get(at("llama", f"/gate?min_goodput={goodput}")))
+    assert answer["pass"] is True
+    assert answer["goodput"] == goodput
+    closed = client.get(at("llama", "/gate?min_goodput=0.95"))
+    assert "below the 95.00 % asked for" in problem(closed, 409)
+    assert closed.json()["pass"] is False
+    assert closed.json()["goodput"] == goodput
+    first_half_hour = {"since": 1_772_323_300, "until": 1_772_325_000, "min_goodput": 1}
+    assert told(client.get(at("llama", "/gate"), params=first_half_hour))["pass"] is True
+    assert "divided by 100" in problem(client.get(at("llama", "/gate?min_goodput=90")), 422)
+    for wrong in ("", "nan", "inf", "-1", "half", "1e400"):
+        problem(client.get(at("llama", "/gate"), params={"min_goodput": wrong}), 422)
+    assert "min_goodput" in problem(client.get(at("llama", "/gate")), 422)
+    outside = {"since": 10, "until": 20, "min_goodput": 0.5}
+    assert "has no time in this window" in problem(client.get(at("llama", "/gate"), params=outside), 422)
+
+
+# -- forms ----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(response: Response) -> list[dict[str, Any]]:
+    """The rows of a file, as it is read by others."""
+    assert response.status_code == 200, response.text
+    match response.headers["content-type"].partition(";")[0]:
+        case "text/csv":
+            return list(csv.DictReader(io.StringIO(response.text)))
+        case "application/vnd.apache.parquet":
+            rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(response.content)).to_pylist()
+            return rows
+        case "application/vnd.apache.arrow.stream":
+            with pa.ipc.open_stream(response.content) as reader:
+                return list(reader.read_all().to_pylist())
+        case other:
+            raise AssertionError(other)
+
+
+TABLES = (
+    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "nodes",
+    "steps?points=20",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+def test_every_table_comes_in_every_form(
+    client: AppClient, database: Database, recorded: list[AnyEvent], form: str
+) -> None:
+    (one,) = stored_runs.store(database, recorded)
+    media_types = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+    accept = {"Accept": media_types.get(form, "application/vnd.apache.arrow.stream")}
+    urls = [(at(one.books.run, f"/{table}"), table.partition("?")[0]) for table in TABLES]
+    for url, name in [*urls, ("/v1/runs", "runs"), ("/v1/fleet", "causes")]:
+        expected = told(client.get(url))[name]
+        for rows in (
+            rows_of(client.get(url, headers=accept)),
+            rows_of(client.get(f"{url}{'&' if '?' in url else '?'}format={form}")),
+        ):
+            assert len(rows) == len(expected), url
+            if rows and "kept_s" in rows[0]:
+                assert [float(row["kept_s"]) for row in rows] == [row["kept_s"] for row in expected]
+
+
+def test_instants_are_timestamps_in_files_and_unknown_is_empty(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run())
+    url = at("llama", "/attempts")
+    start = told(client.get(url))["attempts"][0]["start"]
+    assert rows_of(client.get(f"{url}?format=csv"))[0]["start"] == "2026-03-01T00:00:00Z"
+    assert rows_of(client.get(f"{url}?format=arrow"))[0]["start"].timestamp() == start
+    assert rows_of(client.get(f"{url}?format=csv"))[0]["told_resume_step"] == ""
+    assert rows_of(client.get(f"{url}?format=parquet"))[0]["told_resume_step"] is None
+    restart = rows_of(client.get(at("llama", "/restarts?format=parquet")))[0]
+    assert sum(restart[key] for key in restart if key.endswith("_s") and key not in {"cost_s", "lost_s", "restart_s"})
+
+
+def test_a_spreadsheet_runs_nothing_of_a_csv(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run("=1+1"))
+    assert rows_of(client.get("/v1/runs?format=csv"))[0]["run"] == "'=1+1"
+
+
+def test_the_best_form_that_is_accepted_is_taken(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run())
+
+    def got(accept: str) -> str:
+        response = client.get(at("llama", "/attempts"), headers={"Accept": accept})
+        return str(response.headers["content-type"]).partition(";")[0]
+
+    assert got("*/*") == "application/json"
+    assert got("text/html, text/*;q=0.5, */*;q=0.1") == "text/csv"
+    assert got("text/csv;q=0.4, application/json;q=0.6") == "application/json"
+    assert got("application/*;q=0.1, application/vnd.apache.parquet") == "application/vnd.apache.parquet"
+    assert got("text/csv;q=0, */*;q=0.2") == "application/json"
+    assert got(",;q=x,,") == "application/problem+json"
+    detail = problem(client.get(at("llama", "/attempts"), headers={"Accept": "text/html"}), 406)
+    assert "application/vnd.apache.parquet" in detail
+    problem(client.get(at("llama", "/attempts?format=xml")), 422)
+
+
+def test_what_a_client_has_is_not_sent_again_until_it_changes(client: AppClient, database: Database) -> None:
+    events = short_run()
+    one = stored_runs.store(database, events)[0]
+    with database.write() as connection:
+        run = stored_runs.RunKey(1, 7)
+    urls = [at("llama"), at("llama", "/model"), *(at("llama", f"/{table}") for table in TABLES)]
+    for url in [*urls, "/v1/runs", "/v1/fleet"]:
+        first = client.get(url)
+        assert first.status_code == 200
+        again = client.get(url, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == first.headers["etag"]
+        assert client.get(url, headers={"If-None-Match": 'W/"other"'}).status_code == 200
+    tags = {url: client.get(url).headers["etag"] for url in urls[:5]}
+    as_csv = client.get(
+        at("llama", "/minutes"), headers={"Accept": "text/csv", "If-None-Match": tags[at("llama", "/minutes")]}
+    )
+    assert as_csv.status_code == 200
+    assert "Accept" in as_csv.headers["vary"]
+    with database.write() as connection:
+        stored_runs.write(connection, run, "llama", one, version=2)
+    for url, tag in tags.items():
+        assert client.get(url, headers={"If-None-Match": tag}).status_code == 200
+
+
+# -- wrong questions ------------------------------------------------------------------------------------------------
+
+
+WRONG = (
+    "since=tomorrow", "since=", "since=2026-13-01", "until=1e30", "until=99999999999999999999", "since=NaN",
+    "since=2026-03-02&until=2026-03-01", "since=10&until=10", "since=0001-01-01T00:00:00%2B23:00", "limit=0",
+    "limit=-1", "limit=1.5", "limit=100001", "cursor=%00", "cursor=abc", "cursor=WzFdWzFd", "cursor=WyJhIl0",
+    "cursor=Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld", "cursor=WzEsMl0", "sicne=10", "every=x&format=csv", "format=xml",
+)  # fmt: skip
+
+
+def test_a_wrong_question_is_told_what_to_do(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run())
+    for asked in WRONG:
+        assert problem(client.get(at("llama", f"/minutes?{asked}")), 422), asked
+
+
+def test_times_of_any_year_are_taken(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run("old", start=0.0), run_id=1)
+    stored_runs.store(database, short_run("late", start=9_223_365_600.0), run_id=2)
+    assert told(client.get(at("old", "/minutes?since=0001-01-01&until=9999-12-31T23:59:59")))["minutes"]
+    assert told(client.get(at("late", "/minutes?since=2262-01-01T00:00:00.5Z")))["minutes"]
+    assert told(client.get(at("late", "/steps?points=5")))["records"] == 220
+    assert len(told(client.get("/v1/runs?since=1969-12-31T23:59:59Z"))["runs"]) == 2
+    assert told(client.get("/v1/fleet?since=-62135596800&until=253402300799"))["runs"] == 2
+    assert rows_of(client.get(at("late", "/minutes?format=parquet")))
+
+
+def test_a_misspelt_parameter_is_not_passed_over(client: AppClient, database: Database) -> None:
+    stored_runs.store(database, short_run())
+    detail = problem(client.get(at("llama", "/gate?min_goodput=0.5&untill=5")), 422)
+    assert "untill" in detail
+    assert "min_goodput" in detail
+    assert "-" in problem(client.get(at("llama", "/minutes?run=other")), 422)
+
+
+# -- what is documented ---------------------------------------------------------------------------------------------
+
+SHAPES = {
+    "": shapes.Summary, "?judge=true": shapes.Summary, "/model": shapes.ModelAnswer, "/minutes": shapes.Minutes,
+    "/minutes?every=1d": shapes.Minutes, "/revisions": shapes.Revisions, "/attempts": shapes.Attempts,
+    "/restarts": shapes.Restarts, "/checkpoints": shapes.Checkpoints, "/segments": shapes.Segments,
+    "/incidents": shapes.Incidents, "/nodes": shapes.Nodes, "/steps": shapes.Steps,
+    "/steps?rank=1&metric=loss": shapes.Steps, "/gate?min_goodput=0.1": shapes.Gate,
+}  # fmt: skip
+
+
+def test_answers_are_as_the_openapi_says(client: AppClient, database: Database, recorded: list[AnyEvent]) -> None:
+    one: Booked
+    (one,) = stored_runs.store(database, recorded)
+    for rest, shape in SHAPES.items():
+        shape.model_validate(told(client.get(at(one.books.run, rest))), strict=True)
+    shapes.RunList.model_validate(told(client.get("/v1/runs")), strict=True)
+    shapes.Fleet.model_validate(told(client.get("/v1/fleet")), strict=True)
+    shapes.GateClosed.model_validate(told(client.get(at(one.books.run, "/gate?min_goodput=1")), 409), strict=True)
