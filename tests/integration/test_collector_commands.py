@@ -24,6 +24,7 @@ from tachograph_collector.client.upload import wait_until_booked
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDED = str(REPOSITORY / "examples" / "recorded_run.jsonl")
+CASES = sorted((REPOSITORY / "tests" / "data" / "ledger").glob("*.jsonl"))
 NAME = "atlas-7b-pretrain"
 T0 = 1_780_000_020.0  # a full minute, in the past of any clock that runs these tests
 
@@ -126,6 +127,35 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     assert again.stdout == replayed
 
 
+def test_every_case_of_the_ledger_is_booked_by_a_collector_as_by_a_replay(
+    here: CollectorProcess, tmp_path: Path
+) -> None:
+    events = [
+        {**json.loads(line), "run": f"case-{path.stem}"}
+        for path in CASES
+        for line in path.read_text().splitlines()
+        if _is_event(line)
+    ]
+    log = write(tmp_path / "cases.jsonl", events)
+    theirs = runs_of(typed("replay", "--json", log, "--into", here.url))
+    mine = runs_of(typed("replay", "--json", log))
+    assert len(mine) >= len(CASES) > 30
+    for run in (*mine, *theirs):
+        del run["details"]["origin"]
+    assert sorted(theirs, key=_name) == sorted(mine, key=_name)
+
+
+def _is_event(line: str) -> bool:
+    try:
+        return "kind" in json.loads(line)
+    except ValueError:
+        return False
+
+
+def _name(run: dict[str, Any]) -> str:
+    return str(run["run"])
+
+
 def test_a_window_of_a_run_is_the_one_that_replay_looks_at(here: CollectorProcess) -> None:
     typed("replay", RECORDED, "--into", here.url)
     window = ("--since", "2026-03-02T12:00", "--until", "2026-03-03", "--no-judge")
@@ -157,6 +187,24 @@ def test_what_the_collector_refuses_is_said_with_its_reason(here: CollectorProce
     assert "7 events refused" in told.stderr
     assert "1970" in told.stderr
     assert told.stderr.strip().splitlines()[-1].startswith("tachograph: ")
+
+
+def test_a_log_without_a_run_is_loaded_and_said_to_have_none(here: CollectorProcess, tmp_path: Path) -> None:
+    findings = [{"kind": "health", "t": T0, "run": "no-run", "node": "node-0", "check": "xid", "value": 79}]
+    told = typed("replay", write(tmp_path / "r.jsonl", findings), "--into", here.url, "--fail-under", "0.9", code=2)
+    assert told.stdout == ""
+    assert "1 event loaded" in told.stderr
+    assert "there is no run to be booked" in told.stderr
+
+
+def test_what_the_reading_of_a_log_assumed_is_said_of_a_loaded_one_too(here: CollectorProcess, tmp_path: Path) -> None:
+    log = tmp_path / "bad.jsonl"
+    write(log, a_run("bad-lines", 5))
+    log.write_bytes(log.read_bytes() + b"not JSON\n")
+    loaded = typed("replay", str(log), "--into", here.url)
+    assert "1 line could not be read" in loaded.stderr
+    assert loaded.stdout == typed("replay", str(log)).stdout
+    refused(typed("replay", "--strict", str(log), "--into", here.url, code=2), "line 8", "--strict takes no bad line")
 
 
 def test_events_come_out_as_they_went_in(here: CollectorProcess) -> None:

@@ -6,7 +6,6 @@ from rich.console import Console
 
 from tachograph_collector.cli.errors import ReaderGoneError
 
-
 _WIDE = 1000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -53,13 +54,28 @@ def load(
                     f"{client.url} has taken {names} and not booked all of it within {BOOKED_WITHIN_S:.0f} s; "
                     f"'tachograph show' will tell when it has"
                 )
-            return [report_now(client.run(name), options.price) for name in booked_runs(client, uploaded.runs)]
+            reports = [report_now(client.run(name), options.price) for name in booked_runs(client, uploaded.runs)]
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error
     except AdapterError as error:
         raise DefectError(str(error)) from error
     except ReadingError as error:
         raise BadInputError(str(error)) from error
+    if not reports:
+        raise BadInputError("no step, save or start is among the log's events: there is no run to be booked")
+    return [_with_reading(report, reading) for report in reports]
+
+
+def _with_reading(report: RunReport, reading: Reading) -> RunReport:
+    """The report with what only the reading of the log knows."""
+    return replace(
+        report,
+        notes=[*reading.notes, *report.notes],
+        skipped_lines=reading.skipped_lines,
+        skips=reading.skips,
+        format=reading.format,
+        has_clock=reading.has_clock,
+    )
 
 
 def _send(reading: Reading, client: Client, *, strict: bool) -> Uploaded:
