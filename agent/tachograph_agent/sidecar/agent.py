@@ -26,6 +26,7 @@ from tachograph_agent.sidecar.liveness import LiveRun
 from tachograph_agent.sidecar.loop import Loop
 from tachograph_agent.sidecar.notices import NoticeFiles
 from tachograph_agent.sidecar.own_events import OwnEvents
+from tachograph_agent.sidecar.reachable import reachable_address
 from tachograph_agent.sidecar.sender import Sender
 from tachograph_agent.sidecar.ship import Shipper
 from tachograph_agent.spool.layout import refuse_foreign
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DRAIN_S = 4.0
 GOODBYE_S = 0.7
 """Together under the five seconds in which an agent that is told to stop has stopped."""
+ASKS_ADDRESS_EVERY_S = 60.0
 log = logging.getLogger("tachograph.agent")
 
 Watcher = Callable[[float], None]
@@ -72,6 +74,9 @@ class Agent:
         self.own = OwnEvents(config.spool, config.node)
         self._wake = threading.Event()
         self._stop = threading.Event()
+        self._metrics_at: tuple[str, int] | None = None
+        self._metrics_told: str | None = None
+        self._asks_metrics_address_s = 0.0
         self._shipper = self._make_shipper()
         self.loop = Loop(
             config.spool,
@@ -90,6 +95,7 @@ class Agent:
             self.counters,
             interval_s=config.heartbeat_s,
             clock_offset_s=lambda: self._shipper.clock_offset_s,
+            metrics_address=self._metrics_address,
         )
         self.watchers: list[Watcher] = [
             Keeper(self.loop, config.bounds).watch,
@@ -201,7 +207,7 @@ class Agent:
         from tachograph_agent.sidecar.metrics import AgentMetrics, serve
 
         try:
-            serve(
+            server = serve(
                 AgentMetrics(
                     self.counters,
                     lambda: self.loop.status,
@@ -213,6 +219,16 @@ class Agent:
         except OSError as error:
             host, port = self.config.metrics
             log.warning("metrics can't be served at %s:%d (%s); the agent goes on without", host, port, error)
+        else:
+            self._metrics_at = self.config.metrics[0], server.server_port
+
+    def _metrics_address(self) -> str | None:
+        """Where others reach its metrics: found out once, tried seldom until then, since a name server may be slow."""
+        now_s = time.monotonic()
+        if self._metrics_told is None and self._metrics_at is not None and now_s >= self._asks_metrics_address_s:
+            self._asks_metrics_address_s = now_s + ASKS_ADDRESS_EVERY_S
+            self._metrics_told = reachable_address(self._metrics_at, self.config.collector)
+        return self._metrics_told
 
 
 def _alone(config: Config) -> int | None:

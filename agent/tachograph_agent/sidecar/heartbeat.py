@@ -44,6 +44,7 @@ class Heartbeat:
         *,
         interval_s: float = 5.0,
         clock_offset_s: Callable[[], float | None] = lambda: None,
+        metrics_address: Callable[[], str | None] = lambda: None,
         unix_clock: Callable[[], float] = time.time,
     ) -> None:
         self._ships = ships
@@ -52,6 +53,7 @@ class Heartbeat:
         self._counters = counters
         self._interval_s = interval_s
         self._clock_offset_s = clock_offset_s
+        self._metrics_address = metrics_address
         self._unix_clock = unix_clock
         self._seq = 0
         self._known: dict[tuple[str, int | str | None], _Known] = {}
@@ -69,6 +71,7 @@ class Heartbeat:
             if now_s - known.seen_s > REMEMBERED_S:
                 del self._known[key]
         self._seq += 1
+        metrics_address = self._metrics_address() if self._known else None
         told = []
         for key, known in self._known.items():
             alive = status.runs[key].alive if key in status.runs else []
@@ -86,6 +89,7 @@ class Heartbeat:
                 "queue_bytes": status.unconfirmed_bytes,
                 "dropped": sum(self._counters.dropped.values()),
                 "clock_offset_s": self._clock_offset_s(),
+                "metrics_address": metrics_address,
                 "goodbye": True if goodbye else None,
             }
             told.append({name: value for name, value in event.items() if value is not None})
