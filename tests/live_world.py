@@ -106,7 +106,7 @@ class World:
 
     def take_over(self) -> None:
         """Wait until leases of the dead have run out, and whoever lives has taken their runs."""
-        self.wait(12)
+        self.wait(14, step_s=3.5)
 
     # -- what is found -----------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Node(Struct):
     heartbeat_seen: tuple[int, int] | None = None
     """When the last heartbeat came, of a backlog or not, and when it was told."""
     num_steady: int = 0
-    """Heartbeats in a row that came as far apart as they were told: a stream, no backlog."""
+    """Late heartbeats in a row that came as far apart as they were told: a stream, no backlog."""
     last_step_us: int | None = None
     step_gap_us: int = 0
     step: int | None = None
@@ -78,7 +78,8 @@ class Inferred(Struct):
     attempt: str | None
     node: str | None
     """None for many at once."""
-    step: int | None
+    steps: dict[str, int | None]
+    """The nodes that it is about, and which step each had done by then."""
 
 
 class Incident(Struct):
@@ -167,6 +168,8 @@ class Silence:
         t_us = microseconds(newest.t)
         if not self._is_fresh(node, received_us, t_us):
             return
+        if node.state in ("dead", "gone"):
+            node.last_step_us, node.step_gap_us = None, 0  # a replacement's ranks have not been heard yet
         node.last_heartbeat_us = received_us
         if newest.interval_s:
             node.interval_us = max(INTERVAL_US, microseconds(newest.interval_s))
@@ -190,13 +193,17 @@ class Silence:
         """Whether a heartbeat was sent when it was told, or is one of a backlog."""
         lag_us = received_us - t_us
         before, node.heartbeat_seen = node.heartbeat_seen, (received_us, t_us)
-        if before is not None and 0 < t_us - before[1] <= 2 * (received_us - before[0]):
-            node.num_steady += 1
-        else:
+        if node.lag_us is None or lag_us <= node.lag_us + STALE_US:
+            node.lag_us = lag_us if node.lag_us is None else min(lag_us, node.lag_us)
             node.num_steady = 0
-        if node.lag_us is None or lag_us < node.lag_us or node.num_steady >= 3:
-            node.lag_us = lag_us  # the first, the quickest yet, or its clock was set back
-        return lag_us - node.lag_us <= STALE_US
+            return True
+        told_us, apart_us = (0, 0) if before is None else (t_us - before[1], received_us - before[0])
+        steady = told_us > 0 and 4 * told_us <= 5 * apart_us + 2 * SECOND
+        node.num_steady = node.num_steady + 1 if steady else 0
+        if node.num_steady < 3:
+            return False
+        node.lag_us = lag_us  # its clock was set back
+        return True
 
     def _hear_steps(self, received_us: int, events: Sequence[Step]) -> None:
         newest = max(events, key=lambda event: event.t) if len(events) > 1 else events[0]
@@ -230,10 +237,10 @@ class Silence:
         attempt = "0" if step.attempt is None else str(step.attempt)
         for inferred in self._inferred:
             if (
-                inferred.node in (None, step.node)
+                step.node in inferred.steps
                 and inferred.attempt in (None, attempt)
                 and begun_s * 1e6 > inferred.t_us
-                and (inferred.step is None or step.step > inferred.step)
+                and step.step > (inferred.steps[step.node] or -1)
             ):
                 self._proofs.append((inferred, step.t))
 
@@ -256,11 +263,12 @@ class Silence:
             return
         if event.node is None:
             dead = [it for it in self.nodes.values() if received_us - (it.last_heartbeat_us or 0) >= SUSPECT_US]
-            step: int | None = self._step
         else:
             dead = [it for it in (self.nodes.get(event.node),) if it is not None]
-            step = dead[0].step if dead else None
-        self._inferred.append(Inferred(t_us, attempt, event.node, step))
+        steps = {it.node: it.step for it in dead}
+        if event.node is not None:
+            steps.setdefault(event.node, None)
+        self._inferred.append(Inferred(t_us, attempt, event.node, steps))
         for node in dead:
             if node.state not in ("gone", "dead"):
                 self._turn(node, "dead", received_us)

@@ -49,13 +49,13 @@ def test_crash_at_any_fold_changes_nothing(world: World, seed: int) -> None:
 
 
 def test_run_is_booked_minute_by_minute_while_it_runs(world: World) -> None:
-    log = Log("r").start(0).up(0, resume=0).steps(0, 1, 300)
+    log = Log("r").start(0).up(0, resume=0).steps(0, 1, 150)
     for event in log.events:
         world.at(at_us(event) + SECOND)
         world.receive([event])
         world.settle()
     world.check("r")
-    assert [minute.label for minute in world.minutes("r")] == ["kept"] * 10
+    assert [minute.label for minute in world.minutes("r")] == ["kept"] * 5
     assert world.revisions("r") == []
 
 
