@@ -21,6 +21,7 @@ from tachograph_collector.service import (
     rejected,
     rows,
     runs,
+    sd,
     steps,
 )
 from tachograph_collector.service.access import Doorkeeper
@@ -31,6 +32,7 @@ from tachograph_collector.service.newruns import NewRuns
 from tachograph_collector.service.readiness import Looker
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import KeepsLedgers, Service
+from tachograph_collector.service.upkeep import Upkeep, jobs_for, say_gone
 from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.upgrade import check_schema
@@ -39,6 +41,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     login.router,
     metrics.router,
+    sd.router,
     ingest.router,
     rejected.router,
     runs.router,
@@ -48,6 +51,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     export.router,
 )
 """One a module. A new module of routes is added here and nowhere else."""
+
+UPKEEP_ENDS_WITHIN_S: Final = 5.0
 
 
 def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> FastAPI:
@@ -67,6 +72,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
     )
     service.looker = Looker(service)
 
+    upkeep = Upkeep(jobs_for(settings, database), at_end=lambda: say_gone(database, settings.replica))
     scrape = metrics.Scrape(service, doorkeeper)
 
     @asynccontextmanager
@@ -74,11 +80,13 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         gather.start()
         await asyncio.to_thread(keeper.start)
         scrape.start()
+        upkeep.start()
         try:
             yield
         finally:
             service.is_stopping = True
             await asyncio.to_thread(gather.stop, settings.stop_timeout_s)
+            await asyncio.to_thread(upkeep.stop, UPKEEP_ENDS_WITHIN_S)
             await asyncio.to_thread(scrape.stop)
             await asyncio.to_thread(keeper.stop)
             doorkeeper.close()
