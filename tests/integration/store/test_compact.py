@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -61,16 +62,9 @@ def _mixed(database: Database, num: int = 30) -> RunKey:
     for turn in range(num):
         t = T0 + 60 * turn
         for node in ("n1", "n2"):
+            place: dict[str, Any] = {"run": "r", "node": node, "attempt": turn // 20}
             events: list[AnyEvent] = [
-                Step(
-                    t=t + step,
-                    run="r",
-                    node=node,
-                    attempt=turn // 20,
-                    rank=rank,
-                    step=10 * turn + step,
-                    loss=rng.random(),
-                )
+                Step(t=t + step, rank=rank, step=10 * turn + step, loss=rng.random(), **place)
                 for step in range(3)
                 for rank in range(2)
             ]
@@ -149,9 +143,14 @@ def test_a_piece_never_holds_more_than_its_bound(database: Database, monkeypatch
 def test_a_transaction_that_is_rolled_back_leaves_every_piece(database: Database) -> None:
     key = _mixed(database)
     before = _events(database, key)
-    with pytest.raises(RuntimeError, match="killed"), database.write() as connection:
-        compact(connection, key, 10_000, LATER_US)
-        raise RuntimeError("killed")
+
+    def be_killed() -> None:
+        with database.write() as connection:
+            compact(connection, key, 10_000, LATER_US)
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        be_killed()
     assert (_events(database, key), _num_pieces(database)) == (before, 120)
 
 
