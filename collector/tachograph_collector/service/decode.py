@@ -18,6 +18,7 @@ from tachograph_agent.events import AnyEvent, EventError, KnownEvent, UnknownEve
 from tachograph_collector.service.problems import Problem
 from tachograph_collector.store.writer import RejectedLine
 
+ORIGINS: Final = ("live", "replay", "rehearsal")
 MAX_LINES: Final = 200_000
 MAX_LINE_BYTES: Final = 1 << 20
 MAX_NAME_CHARACTERS: Final = 200

@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import HTTPConnection
-from starlette.routing import Route
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tachograph_collector.service import body, decode
 from tachograph_collector.service.access import access_for
+from tachograph_collector.service.events_described import REQUEST, RESPONSES
 from tachograph_collector.service.gather import NotStoredError, StoppingError
 from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, shown
 from tachograph_collector.service.settings import MEMORY_FACTOR
@@ -30,7 +31,6 @@ from tachograph_collector.service.waiting import Held
 from tachograph_collector.store.database import StoreUnavailableError
 from tachograph_collector.store.writer import Batch, Outcome
 
-ORIGINS: Final = ("live", "replay", "rehearsal")
 INLINE_BYTES: Final = 16 * 1024
 """A body up to this size is read in the event loop; a larger one in a thread, so that it holds up nobody."""
 INLINE_UNPACKED_BYTES: Final = 128 * 1024
@@ -169,8 +169,10 @@ def _stopping() -> Problem:
 
 def _origin(headers: Mapping[str, str]) -> str:
     told = headers.get("tachograph-origin", "live").strip().lower()
-    if told not in ORIGINS:
-        raise Problem(400, "Unknown origin", f"Tachograph-Origin is {shown(told)}; expected {', '.join(ORIGINS)}")
+    if told not in decode.ORIGINS:
+        raise Problem(
+            400, "Unknown origin", f"Tachograph-Origin is {shown(told)}; expected {', '.join(decode.ORIGINS)}"
+        )
     return told
 
 
@@ -185,4 +187,23 @@ def _batch_name(headers: Mapping[str, str]) -> str | None:
     return told
 
 
-router.routes.append(Route("/v1/events", Events(), methods=["POST"]))
+class _Through(Response):
+    """An answer that is made by the plain route, from the request as it is: nothing of it has been read."""
+
+    def __init__(self) -> None:
+        """Nothing is known of it yet."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the plain route answer."""
+        await Events()(scope, receive, send)
+
+
+@router.post(
+    "/v1/events", summary="Take a batch of events", response_class=Response, responses=RESPONSES, openapi_extra=REQUEST
+)
+async def take_events() -> Response:
+    """Store a batch of events, of any number of runs. One bad event costs the others nothing.
+
+    Answered when the batch is durable. Sent again under the same name, it is stored once.
+    """
+    return _Through()

@@ -21,6 +21,7 @@ from tachograph_collector.service.units import bytes_of, seconds_of, shown_bytes
 PREFIX: Final = "TACHOGRAPH_"
 MEMORY_FACTOR: Final = 4
 """Bytes of memory that the events of a byte of JSON take, at most."""
+MAX_REPLICA_CHARACTERS: Final = 80
 Origin = Literal["command line", "environment", "file", "default"]
 
 
@@ -65,6 +66,13 @@ def _text(value: str) -> str:
     if not value.strip() or "\0" in value:
         raise ValueError("expected some text")
     return value.strip()
+
+
+def _short(value: str) -> str:
+    plain = _text(value)
+    if len(plain) > MAX_REPLICA_CHARACTERS:
+        raise ValueError(f"expected at most {MAX_REPLICA_CHARACTERS} characters")
+    return plain
 
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
@@ -165,7 +173,7 @@ class Settings:
         lambda: f"{socket.gethostname()[:60]}-{os.getpid()}-{os.urandom(4).hex()}",
         "replica",
         "This collector's name among those that share a database; never two at once under one.",
-        _text,
+        _short,
         metavar="NAME",
     )
     insecure: bool = _switch("insecure", "Serve an address that others can reach without asking for a token.")
