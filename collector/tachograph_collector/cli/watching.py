@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from types import TracebackType
 from typing import Final, Protocol
 
@@ -47,8 +48,9 @@ def watch_until_over(run: Run, view: View, wait: Callable[[], None]) -> None:
             summary = run.summary()
             seen = True
             if summary.stored.version != shown:
-                since = summary.end - STRIP_MINUTES * 60
-                view.show(summary, list(run.minutes(since=max(0.0, since))))
+                this_minute = summary.end // 60 * 60
+                since = max(0.0, this_minute - 60 * (STRIP_MINUTES - 1))
+                view.show(summary, list(run.minutes(since=since)))
                 shown = summary.stored.version
             if summary.status != RUNNING:
                 return
@@ -159,9 +161,8 @@ class _Collected(Page):
 def strip(latest: list[Minute], page: Page) -> Text:
     """A cell a minute, in the colour of its label."""
     cells = Text()
-    for minute in latest[-max(1, page.width) :]:
-        account = _account(minute.label)
-        cells.append(page.glyphs[account], palette.LIGHT[account])
+    for account, alike in groupby(latest[-max(1, page.width) :], lambda minute: _account(minute.label)):
+        cells.append(page.glyphs[account] * len(list(alike)), palette.LIGHT[account])
     return cells
 
 

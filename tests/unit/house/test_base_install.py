@@ -23,7 +23,8 @@ def test_the_extras_are_what_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["replay", "--help"], ["plan", "--help"], ["doc", "--help"], ["formats"]]
+    "arguments",
+    [["--help"], ["--version"], *([each, "--help"] for each in ("replay", "plan", "doc", "ls", "watch")), ["formats"]],
 )
 def test_commands_that_need_no_extra_run_without(arguments: list[str], tmp_path: Path) -> None:
     done = tachograph(*arguments, cwd=tmp_path)
