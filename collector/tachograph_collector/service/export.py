@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from sqlalchemy import and_, select
+from sqlalchemy import Connection, and_, func, select
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from tachograph_agent.events import encode
@@ -26,7 +26,7 @@ from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.prunings import prunings_of
 from tachograph_collector.store.reader import events_after
-from tachograph_collector.store.schema import leases, runs
+from tachograph_collector.store.schema import events, leases, runs, samples
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=QueryRoute)
 
@@ -74,7 +74,7 @@ class Piece:
 
 
 @router.get("/runs/{run}/events", summary="The events of a run", response_class=Response, responses=_DESCRIBED)
-async def events(
+async def stored_events(
     request: Request,
     run: RunName,
     access: Reader,
@@ -130,23 +130,32 @@ def read_piece(database: Database, key: RunKey, after: int, num_events: int) -> 
     """About ``num_events`` events behind ``after``: whole rows, so at most one row more."""
     lines: list[bytes] = []
     last_seq = after
-    num_rows = min(16, num_events)
     with database.read() as connection:
         while len(lines) < num_events:
+            num_rows = _num_rows(connection, key, last_seq, num_events - len(lines))
             rows = events_after(connection, key, last_seq, num_rows)
             for row in rows:
-                if len(lines) >= num_events:
-                    break
                 lines += [encode(event) for event in row.events]
                 last_seq = row.seq
-            else:
-                if len(rows) < num_rows:
-                    return Piece(_joined(lines), len(lines), last_seq, is_last=True)
-                # A row is one event or some thousand steps: as many rows as the events still wanted are likely in.
-                wanted = num_events - len(lines)
-                a_row = max(1, sum(len(row.events) for row in rows) // len(rows))
-                num_rows = max(1, min(MAX_ROWS, wanted // a_row + 1))
+            if len(rows) < num_rows:
+                return Piece(_joined(lines), len(lines), last_seq, is_last=True)
     return Piece(_joined(lines), len(lines), last_seq, is_last=False)
+
+
+def _num_rows(connection: Connection, key: RunKey, after: int, wanted: int) -> int:
+    """How many of the next rows hold ``wanted`` events, the last of them crossing it; a row is one or ten thousand."""
+    most = min(MAX_ROWS, wanted)
+    of_samples = (samples.c.tenant_id == key.tenant_id, samples.c.run_id == key.run_id, samples.c.seq > after)
+    sizes = select(samples.c.seq, samples.c.num).where(*of_samples).order_by(samples.c.seq).limit(most)
+    num_events = 0
+    for index, (seq, num) in enumerate(connection.execute(sizes), start=1):
+        num_events += num
+        if num_events >= wanted:
+            of_events = (events.c.tenant_id == key.tenant_id, events.c.run_id == key.run_id)
+            before = select(events.c.seq).where(*of_events, events.c.seq > after, events.c.seq < seq).limit(most)
+            between = connection.execute(select(func.count()).select_from(before.subquery())).scalar_one()
+            return min(most, index + int(between))
+    return most
 
 
 def _joined(lines: list[bytes]) -> bytes:
