@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 BUSY_TIMEOUT_S: Final = 30
@@ -51,7 +51,7 @@ class Database:
         self._writing = threading.Lock()
 
     def __str__(self) -> str:
-        return self.url.render_as_string(hide_password=True)
+        return self.url.set(drivername=self.dialect).render_as_string(hide_password=True)
 
     def _sqlite(self, pool_size: int) -> Engine:
         if self.url.database:
@@ -161,3 +161,8 @@ def _told(database: Database) -> Iterator[None]:
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
         raise StoreUnavailableError(f"{database} does not answer: {reason[0] if reason else error!r}") from error
+    except DatabaseError as error:
+        if type(error) is not DatabaseError:
+            raise
+        # What SQLite says of a file that is none of its own, or is broken.
+        raise StoreError(f"{database} can't be used: {error.orig}") from error
