@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,9 +39,9 @@ class RecordsAsJson:
     def of(cls, ask: Asked, stored: StoredBooks) -> RecordsAsJson:
         """Those of the whole run."""
         cache, encode = ask.cache, msgspec.json.encode
-        attempts = cache.attempts(ask.connection, stored).values()
-        stops = cache.restarts(ask.connection, stored).values()
-        saves = cache.checkpoints(ask.connection, stored).values()
+        attempts = cache.attempts(ask.connection, stored)
+        stops = cache.restarts(ask.connection, stored)
+        saves = cache.checkpoints(ask.connection, stored)
         return cls(
             cache.pieces("attempts as JSON", stored, attempts, lambda row: encode(attempt_object(row))),
             cache.pieces("restarts as JSON", stored, stops, lambda row: encode(interruption_object(row))),
@@ -58,9 +58,12 @@ def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool
         told["model"] = model_of(ask, stored, report)
     details = told["details"]
     records = RecordsAsJson.of(ask, stored)
-    details["attempts_detail"] = _array(records.attempts, report.details.attempts)
-    details["interruptions"] = _array(records.interruptions, report.details.interruptions)
-    details["checkpoints_detail"] = _array(records.checkpoints, report.details.checkpoints)
+    for name, pieces, rows in (
+        ("attempts_detail", records.attempts, report.details.attempts),
+        ("interruptions", records.interruptions, report.details.interruptions),
+        ("checkpoints_detail", records.checkpoints, report.details.checkpoints),
+    ):
+        details[name] = msgspec.Raw(b"[%b]" % (pieces.joined if report.window is None else pieces.of(rows)))
     if report.window is None:
         minutes = ask.cache.minutes(ask.connection, stored)
         details["incomplete_minutes"] = len(minutes.take(minutes.incomplete).of_the_run())
@@ -76,10 +79,6 @@ def model_of(ask: Asked, stored: StoredBooks, report: RunReport) -> dict[str, An
         return None if judgement is None else model_object(judgement)
 
     return judge() if report.window is not None else ask.cache.made("model", stored, judge)
-
-
-def _array(pieces: Pieces, rows: Iterable[object]) -> msgspec.Raw:
-    return msgspec.Raw(b"[" + b",".join([pieces[id(row)][1] for row in rows]) + b"]")
 
 
 def stored_object(stored: StoredBooks) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
@@ -31,8 +31,17 @@ _START: Final = attrgetter("start_us")
 _END: Final = attrgetter("end_us")
 
 
-Pieces = dict[int, tuple[Any, bytes]]
-"""What was made of each row, by the row's ``id``, with the row itself."""
+@dataclass(slots=True)
+class Pieces:
+    """What was made of each of ``rows``, by the row's ``id``, with the row itself; ``joined`` is all of them."""
+
+    rows: Mapping[int, Any]
+    by_id: dict[int, tuple[Any, bytes]]
+    joined: bytes
+
+    def of(self, rows: Iterable[object]) -> bytes:
+        """Those of some rows, with commas between."""
+        return b",".join([self.by_id[id(row)][1] for row in rows])
 
 
 @dataclass(slots=True)
@@ -116,19 +125,20 @@ class FoldedCache:
         self._shrink()
         return part.rows
 
-    def pieces(self, name: str, stored: StoredBooks, rows: Collection[T], make: Callable[[T], bytes]) -> Pieces:
-        """What ``make`` makes of each row of the run, made once a row, under its ``id``; ``rows`` are all of a kind."""
+    def pieces(self, name: str, stored: StoredBooks, rows: Mapping[int, T], make: Callable[[T], bytes]) -> Pieces:
+        """What ``make`` makes of each row of the run, made once a row; ``rows`` are all of a kind, as given here."""
         kept = self._kept(stored.key)
         with kept.lock:
             part: _Part[Pieces] | None = kept.parts.get(name)
-            if part is not None and part.version == stored.version:
+            if part is not None and part.rows.rows is rows:
                 return part.rows
-            before: Pieces = {} if part is None else part.rows
-            found: Pieces = {}
-            for row in rows:
+            before = {} if part is None else part.rows.by_id
+            by_id: dict[int, tuple[Any, bytes]] = {}
+            for row in rows.values():
                 was = before.get(id(row))
-                found[id(row)] = was if was is not None and was[0] is row else (row, make(row))
-            kept.parts[name] = _Part(stored.version, found, len(found))
+                by_id[id(row)] = was if was is not None and was[0] is row else (row, make(row))
+            found = Pieces(rows, by_id, b",".join([piece for _, piece in by_id.values()]))
+            kept.parts[name] = _Part(stored.version, found, len(rows))
         self._shrink()
         return found
 
@@ -141,7 +151,8 @@ class FoldedCache:
         read: Callable[[Connection, FoldedKey, int], dict[int, T]],
     ) -> dict[int, T]:
         def changed(part: _Part[dict[int, T]]) -> dict[int, T] | None:
-            merged = part.rows | read(connection, stored.key, part.version)
+            new = read(connection, stored.key, part.version)
+            merged = part.rows | new if new else part.rows
             if len(merged) != reader.num_rows(connection, table, stored.key):
                 return None
             return merged if len(merged) == len(part.rows) else dict(sorted(merged.items()))
