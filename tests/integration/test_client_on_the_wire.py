@@ -45,8 +45,8 @@ def in_turn(*says: Says) -> Callable[[Asked], Says]:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-def problem(status: int, detail: str) -> Says:
-    return Says(status, {"type": "about:blank", "title": "No", "status": status, "detail": detail}, LATER)
+def problem(status: int, detail: str, title: str = "No") -> Says:
+    return Says(status, {"type": "about:blank", "title": title, "status": status, "detail": detail}, LATER)
 
 
 def test_what_the_collector_cannot_answer_now_is_asked_again() -> None:
@@ -155,7 +155,7 @@ def test_pages_are_followed_by_their_cursor_alone() -> None:
 
 def unknown(asked: Asked) -> Says:
     if asked.path.startswith("/v1/runs/"):
-        return problem(404, "there is no run; /v1/runs lists those there are")
+        return problem(404, "there is no run; /v1/runs lists those there are", "No such run")
     return Says(body={"runs": [{**NUMBERS, "run": name} for name in ("llama-70b", "llama-8b", "opt")], "next": None})
 
 
@@ -170,11 +170,23 @@ def test_of_an_unknown_run_names_that_are_like_it_are_told() -> None:
 
 def test_a_run_that_is_not_booked_yet_is_not_an_unknown_one() -> None:
     detail = "events of run 'r' have come in, and no time of it is booked yet; ask again in some seconds"
-    with talking(in_turn(problem(404, detail))) as (client, _):
+    with talking(in_turn(problem(404, detail, "Not booked yet"))) as (client, _):
         with pytest.raises(ProblemError) as told:
             client.run("r").summary()
         assert is_unbooked(told.value)
         assert not isinstance(told.value, UnknownRunError)
+
+
+@pytest.mark.parametrize(
+    "says", [problem(404, "there is no '/v1/runs/r' here", "Not Found"), Says(404, b"<h1>404</h1>")]
+)
+def test_a_server_that_lacks_the_route_is_not_taken_for_one_that_lacks_the_run(says: Says) -> None:
+    with talking(in_turn(says)) as (client, stand_in):
+        with pytest.raises(ProblemError) as told:
+            client.run("r").summary()
+        assert told.value.status == 404
+        assert not isinstance(told.value, UnknownRunError)
+        assert len(stand_in.asked) == 1
 
 
 def test_a_closed_gate_is_an_answer_and_no_error() -> None:

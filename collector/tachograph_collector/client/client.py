@@ -166,9 +166,7 @@ class Client:
 
     def unknown(self, name: str, error: ProblemError) -> ProblemError:
         """The same error, with names that are like it where the run is not known."""
-        if error.status != 404 or isinstance(error, UnknownRunError):
-            return error
-        if _is_unbooked(error):
+        if error.title != _NO_SUCH_RUN:
             return error
         try:
             near = self.near(name)
@@ -179,6 +177,8 @@ class Client:
         return UnknownRunError(told, error.detail, near)
 
 
+_NO_SUCH_RUN: Final = "No such run"
+_NOT_BOOKED_YET: Final = "Not booked yet"
 _LIST: Final = "'tachograph ls' lists those it knows"
 
 
@@ -331,11 +331,7 @@ _NEXT_LINK: Final = re.compile(r'<([^>]*)>\s*;\s*rel="?next"?')
 
 def is_unbooked(error: ClientError) -> bool:
     """Whether the run is known and nothing of it is booked yet."""
-    return isinstance(error, ProblemError) and error.status == 404 and _is_unbooked(error)
-
-
-def _is_unbooked(error: ProblemError) -> bool:
-    return "no time of it is booked yet" in error.detail
+    return isinstance(error, ProblemError) and error.title == _NOT_BOOKED_YET
 
 
 def _time(at: When) -> str | None:

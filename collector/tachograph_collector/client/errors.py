@@ -13,6 +13,16 @@ MAX_SAID: Final = 500
 """Characters of a server's own words."""
 
 
+class _Problem(msgspec.Struct):
+    """What of an ``application/problem+json`` body is read."""
+
+    title: str = ""
+    detail: str = ""
+
+
+_PROBLEM: Final = msgspec.json.Decoder(_Problem)
+
+
 class ClientError(Exception):
     """Something between here and the collector; the message says what, where and what to do."""
 
@@ -30,6 +40,14 @@ class ProblemError(ClientError):
         self.detail = detail
         self.body = body
 
+    @property
+    def title(self) -> str:
+        """What kind of a no it is; empty if it is not the collector's."""
+        try:
+            return _PROBLEM.decode(self.body).title
+        except msgspec.MsgspecError:
+            return ""
+
 
 class NotAllowedError(ProblemError):
     """The token is missing, not known, or not good for this."""
@@ -41,17 +59,6 @@ class UnknownRunError(ProblemError):
     def __init__(self, message: str, detail: str, near: Sequence[str] = ()) -> None:
         super().__init__(message, 404, detail)
         self.near = list(near)
-
-
-class Problem(msgspec.Struct):
-    """What of an ``application/problem+json`` body is read."""
-
-    title: str = ""
-    detail: str = ""
-    type: str = "about:blank"
-
-
-_PROBLEM: Final = msgspec.json.Decoder(Problem)
 
 
 def detail_of(status: int, body: bytes) -> str:

@@ -13,7 +13,7 @@ from tachograph_collector.client import AwayError, ProblemError, UnknownRunError
 from tachograph_collector.client.records import Details, Minute, Records, RunSummary, Stored
 
 T0 = 1_800_000_000.0  # 2027-01-15 08:00 UTC
-UNBOOKED = ProblemError("not yet", 404, "events of run 'r' have come in, and no time of it is booked yet; ask again")
+UNBOOKED = ProblemError("not yet", 404, "no time of it is booked yet", b'{"title": "Not booked yet"}')
 
 
 def summary(minute: float, version: int, status: str = "running", name: str = "r") -> RunSummary:
