@@ -18,12 +18,13 @@ from tachograph_collector.ledger.books import (
     Details,
     GpuHours,
     Restated,
+    RunSpan,
     Segment,
     Status,
 )
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.legs import FAR, WORK
-from tachograph_collector.ledger.outline import Generation, Outing, Verdict, decide, settle_ends
+from tachograph_collector.ledger.outline import Generation, Outing, Verdict, decide, extend, settle_ends
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.records import anomalies, attempts, checkpoints, interruptions
 from tachograph_collector.ledger.state import MinutesState
@@ -102,7 +103,7 @@ class GenerationBooks:
     @property
     def running_attempt(self) -> str | None:
         """The name of the attempt that runs now; None if none does."""
-        last = self._generation.outings[-1] if self._generation.outings else None
+        last = self.last_outing
         return last.name if last is not None and last.how == "running" else None
 
     def update(self, generation: Generation, facts: RunFacts, dirty_us: int | None, horizon_us: int) -> None:
@@ -128,6 +129,37 @@ class GenerationBooks:
             min(horizon_us, generation.spans[-1].end_us),
         )
 
+    def extend(self, outing: Outing, spans: list[RunSpan], dirty_us: int | None, horizon_us: int) -> bool:
+        """As ``update``, where only the last attempt, which runs, has gone on; False, and nothing done, if more has."""
+        before = self._generation
+        if not before.outings:
+            return False
+        last = before.outings[-1]
+        outing.span, outing.ends = last.span, last.ends
+        generation = Generation(before.name, spans, [*before.outings[:-1], outing])
+        number = len(before.outings) - 1
+        settle_ends(generation, self._facts.phases, number)
+        verdict = extend(before, self._verdict, outing)
+        if verdict is None:
+            return False
+        self._generation, self._verdict = generation, verdict
+        since_us = self._changed_since(dirty_us, number)
+        gpus = self._gpus_of(self._worlds, self._facts)
+        timeline = Timeline(generation, verdict, self._facts.phases, self._facts.allocations)
+        until_us = min(horizon_us, spans[-1].end_us)
+        self.booking.rebook(since_us, timeline.segments(since_us), gpus, gpus, until_us)
+        return True
+
+    @property
+    def last_outing(self) -> Outing | None:
+        """The last attempt."""
+        return self._generation.outings[-1] if self._generation.outings else None
+
+    @property
+    def spans(self) -> list[RunSpan]:
+        """The stretches of the run's time."""
+        return self._generation.spans
+
     def withdraw(self) -> list[Restated]:
         """Take back everything that was booked: no such run has any time of its own. Gives what that restates."""
         gpus = self._gpus_of(self._worlds, self._facts)
@@ -149,8 +181,8 @@ class GenerationBooks:
 
     # -- what has changed --------------------------------------------------------------------------------------------
 
-    def _changed_since(self, dirty_us: int | None) -> int:
-        """The earliest moment that may be booked differently from last time."""
+    def _changed_since(self, dirty_us: int | None, first: int = 0) -> int:
+        """The first moment that may be booked differently from last time; attempts before ``first`` are as they were."""
         spans = self._generation.spans
         span_signature = tuple((span.start_us, span.end_us, span.status) for span in spans)
         since = FAR if dirty_us is None else dirty_us
@@ -162,9 +194,10 @@ class GenerationBooks:
             else:
                 since = min(since, old_span[1], new_span[1])
             break
-        signatures = [self._signature(number) for number in range(len(self._generation.outings))]
         before = self._signatures
-        for number, (old, new) in enumerate(zip_longest(before, signatures)):
+        signatures = before[:first]
+        signatures += [self._signature(number) for number in range(first, len(self._generation.outings))]
+        for number, (old, new) in enumerate(zip_longest(before[first:], signatures[first:]), start=first):
             if old != new:
                 since = min(since, self._affected(number, old, new, before, signatures))
         self._signatures, self._span_signature = signatures, span_signature

@@ -171,10 +171,11 @@ def _from_scratch(outings: Sequence[Outing]) -> bool:
     return any(outing.legs[0].told == 0 for outing in outings[:1])
 
 
-def settle_ends(generation: Generation, phases: PhaseBook) -> None:
-    """Say when and how each attempt ended (rule 2)."""
+def settle_ends(generation: Generation, phases: PhaseBook, first: int = 0) -> None:
+    """Say when and how each attempt from number ``first`` on ended (rule 2)."""
     outings = generation.outings
-    for place, outing in enumerate(outings):
+    for place in range(first, len(outings)):
+        outing = outings[place]
         following = outings[place + 1] if place + 1 < len(outings) else None
         span = generation.spans[outing.span]
         limit_us = span.end_us
@@ -193,7 +194,7 @@ def settle_ends(generation: Generation, phases: PhaseBook) -> None:
         outing.cause = ended
     after: Outing | None = None
     decider: Outing | None = None
-    for outing in reversed(outings):
+    for outing in reversed(outings[first:]):
         outing.how = _how(outing, after, decider, generation.spans[outing.span])
         if decider is not None and decider.resume is not None and outing.stepped:
             outing.missing = max(0, decider.resume - outing.last_step)
@@ -312,6 +313,10 @@ class Verdict(Struct):
     """Whether nothing runs now: the run has ended, or its last attempt has."""
     done_step: int
     """The last step of the run as it now stands."""
+    first: int = 0
+    """From which lineage on saves cover it: that of the last decision to go on from a step."""
+    resumed: int = 0
+    """The step of that decision."""
 
 
 def decide(generation: Generation, status: Status, *, saves_seen: bool) -> Verdict:
@@ -350,7 +355,42 @@ def decide(generation: Generation, status: Status, *, saves_seen: bool) -> Verdi
         if decisions and decisions[-1][0] == place:
             _, resume, cause, by = decisions.pop()
             losses = loss(resume, cause, by, losses)
-    return Verdict(lineages, covered, over, done)
+    return Verdict(lineages, covered, over, done, first, resumed)
+
+
+def shape(outing: Outing) -> tuple[object, ...]:
+    """What of an attempt the fate of all others, and of its own work, depends on."""
+    return (
+        outing.begin_us,
+        outing.start_us,
+        outing.how,
+        outing.world_size,
+        outing.missing,
+        tuple((leg.begin_us, leg.told, leg.resume, leg.rollback_reason, leg.stepped) for leg in outing.legs),
+    )
+
+
+def extend(generation: Generation, verdict: Verdict, outing: Outing) -> Verdict | None:
+    """The verdict once the last attempt, which runs, has gone on as ``outing``; None if it must be decided anew.
+
+    ``generation`` holds the attempt as it was when ``verdict`` was given. Costs nothing of what was decided before.
+    """
+    last = generation.outings[-1]
+    if verdict.over or outing.how != "running" or not outing.stepped or shape(outing) != shape(last):
+        return None
+    place = len(verdict.lineages) - len(outing.legs)
+    lineages = verdict.lineages[:place]
+    done = verdict.done_step
+    for number, leg in enumerate(outing.legs):
+        lineages.append(Lineage(len(generation.outings) - 1, leg, number, verdict.lineages[place + number].losses))
+        resume = leg.resume if leg.resume is not None or leg.rollback_reason is None else leg.told
+        if leg.stepped:
+            done = leg.last_step
+        elif resume is not None:
+            done = resume
+    outings = [*generation.outings[:-1], outing]
+    covered = _covered(lineages[verdict.first :], outings, verdict.resumed)
+    return Verdict(lineages, covered, over=False, done_step=done, first=verdict.first, resumed=verdict.resumed)
 
 
 def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], covered: int) -> int:

@@ -100,6 +100,9 @@ class RunLedger:
         """Minutes, and stretches in us, that may have become incomplete, or complete, since changes were asked for."""
         self._settled_for: int | None = None
         self._stale = True
+        self._reshaped = True
+        """Whether anything but steps and saves has come that the run's outline depends on."""
+        self._has_unplaced = False
         self._hot: tuple[Track, int | str | None, int | None] | None = None
         """Whose records are likely next: the track, and what they call attempt and rank."""
 
@@ -186,27 +189,33 @@ class RunLedger:
             case CheckpointStart() | CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
                 self._track(event.attempt).add_save(event)
             case AttemptStart():
+                self._reshaped = True
                 self._track(event.attempt).add_start(event)
             case Rollback():
+                self._reshaped = True
                 if event.attempt is not None:
                     self._track(event.attempt).add_rollback(event)
                 elif key(event) not in self._unnamed_keys:
                     self._unnamed_keys.add(key(event))
                     self._unnamed.append((event, None))
             case Failure() | AttemptEnd() | FailureWithdrawn():
+                self._reshaped = True
                 self._ends.add(event)
             case RunStart() | RunEnd():
+                self._reshaped = True
                 if insert(self._boundaries, event):
                     self._fences[:] = _fences(self._boundaries)
                     # A start inside a segment changes nothing: only one after an end can.
                     if isinstance(event, RunEnd) or any(other[1] == 6 and other[0] <= t_us for other in self._fences):
                         self._touch(t_us)
             case Phase() | PhaseStart():
+                self._reshaped = True
                 changed_us = self._phases.add(event)
                 if changed_us is not None:
                     self._touch(changed_us)
                     self._soil(changed_us)
             case AllocationStart() | AllocationEnd():
+                self._reshaped = True
                 # What was booked by the old ones must be taken back by the old ones: they are left as they are.
                 allocations = self._allocations.copy()
                 changed_us = allocations.add(event)
@@ -230,6 +239,7 @@ class RunLedger:
         if track is None:
             reader = self._read_steps if self._source is not None else None
             track = self._tracks[name] = Track(name, self._phases, self._fences, reader)
+            self._reshaped = True
         return track
 
     def _read_steps(self, name: str, rank: int, after_us: int, until_us: int) -> list[StepRow]:
@@ -320,6 +330,9 @@ class RunLedger:
         alone = self._alone()
         if alone is not None:
             self._generations = alone.settle(now_us)
+            self._reshaped = True
+            return self._generations
+        if self._extend(now_us):
             return self._generations
         outings, spans, end_us = self._outline(now_us)
         self.num_set_aside.clear()
@@ -327,8 +340,40 @@ class RunLedger:
         self._count_set_aside(list(self._tracks.values()), unplaced)
         generations = generations_of(self.run, spans, outings, self.taken) if spans else []
         self._book(generations, end_us)
-        self._stale, self._settled_for = False, now_us
+        self._has_unplaced = bool(unplaced)
+        self._stale, self._reshaped, self._settled_for = False, False, now_us
         return self._generations
+
+    def _extend(self, now_us: int | None) -> bool:
+        """Settle a run of which only the last attempt has gone on: at the cost of that, however many were before."""
+        if self._reshaped or self._has_unplaced or self._unnamed or not self._generations:
+            return False
+        if any(f"{self.run}#{number}" in self.taken for number in range(2, len(self._generations) + 1)):
+            return False
+        current = self._generations[-1]
+        last = current.last_outing
+        if last is None or last.how != "running" or current.spans[-1].status != "running":
+            return False
+        track = last.track
+        if any(other.is_stale for other in self._tracks.values() if other is not track):
+            return False
+        if now_us is not None and now_us - self.latest_us >= self._abandoned_us:
+            return False
+        known = outings_of([track])
+        track.settle()
+        outings = outings_of([track])
+        if len(known) != len(outings) or known[:-1] != outings[:-1] or outings[-1].begin_us != last.begin_us:
+            return False
+        end_us = self.latest_us if now_us is None else max(now_us, self.latest_us)
+        spans = current.spans
+        spans = [*spans[:-1], RunSpan(spans[-1].start_us, max(end_us, spans[-1].start_us), "running")]
+        if not current.extend(outings[-1], spans, track.dirty_us, end_us):
+            return False
+        track.dirty_us = None
+        self.num_set_aside.clear()
+        self._count_set_aside(list(self._tracks.values()), [])
+        self._stale, self._settled_for = False, now_us
+        return True
 
     def spans(self, now_us: int | None = None) -> list[RunSpan]:
         """The stretches of the run's time, told without booking a minute of them."""

@@ -108,6 +108,11 @@ class Track:
         self.num_set_aside = state.num_set_aside
 
     @property
+    def is_stale(self) -> bool:
+        """Whether anything has come that is not folded yet."""
+        return self._stale
+
+    @property
     def is_unsorted(self) -> bool:
         """Whether records have arrived out of order since the last look."""
         return self._unsorted
@@ -267,8 +272,13 @@ class Track:
         self._stale = True
 
     def _mark_dirty(self, anchor: Anchor) -> None:
+        """Pieces from the anchor on may be others than before: from the first one on all of this attempt's."""
         start = anchor.at_us
-        if anchor.leg is not None and anchor.leg.unit:
+        if anchor.num_steps == 0 and anchor.leg is None:
+            if not self.pieces:
+                return
+            start = self.pieces[0][0]
+        elif anchor.leg is not None and anchor.leg.unit:
             start = min(start, anchor.leg.unit[0][0])
         self.dirty_us = start if self.dirty_us is None else min(self.dirty_us, start)
 
@@ -288,6 +298,7 @@ class Track:
             anchor.num_steps - self.num_dropped, last, self._others(anchor.at_us, self.steps[last - 1][0]), final=False
         )
         self._adopt(fold)
+        self._mark_dirty(anchor)
         self.anchors.append(
             Anchor(
                 self.steps[last - 1][0],
@@ -323,6 +334,7 @@ class Track:
         self.steps.extend(self.continued)
         fold.run(anchor.num_steps - self.num_dropped, len(self.steps), self._others(anchor.at_us, 1 << 62), final=True)
         self._adopt(fold)
+        self._mark_dirty(anchor)
         del self.steps[held:]
         self._stale = False
 

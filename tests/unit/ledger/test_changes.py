@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_oracle.build import T0_US, Log
-from ledger_oracle.feeding import Fed, batches, little_memory
+from ledger_oracle.feeding import Fed, batches, little_memory, unlike, whole
 from ledger_oracle.generate import Truth
 from ledger_oracle.mess import messed
 from ledger_oracle.order import at_us
 from ledger_oracle.strategies import long_acts, runs
 from tachograph_agent.events import AnyEvent, from_dict
 from tachograph_collector.ledger import Ledger, Minute, Segment
+from tachograph_collector.ledger.answer import GenerationBooks
 
 SECOND = 1_000_000
 MINUTE_US = 60 * SECOND
@@ -87,6 +89,44 @@ def test_changes_keep_a_mirror_equal_over_saving_and_forgetting(run: tuple[list[
                 ledger.restore(states)
             mirror.follow(ledger, now_us)
             mirror.check(ledger, now_us)
+
+
+@settings(deadline=None, max_examples=80, derandomize=True)
+@given(runs(acts=long_acts), st.integers(1, 12), st.integers(0, 40))
+def test_run_that_is_looked_at_while_it_grows_is_booked_as_if_read_at_once(
+    run: tuple[list[AnyEvent], Truth], size: int, ahead_s: int
+) -> None:
+    events, _ = run
+    ledger = Ledger()
+    for number, batch in enumerate(batches(events, size)):
+        ledger.add(batch)
+        now_us = max(at_us(event) for event in events[: (number + 1) * size]) + ahead_s * SECOND
+        if number % 4 == 3:
+            again = Ledger()
+            again.add(events[: (number + 1) * size])
+            assert unlike(whole(ledger, now_us), whole(again, now_us)) == []
+        ledger.runs(now_us)
+
+
+def test_step_after_many_attempts_asks_nothing_of_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger()
+    for attempt in range(20):
+        log = Log().as_attempt(attempt).up(attempt * 300, resume=attempt * 50)
+        ledger.add(log.steps(attempt * 300, attempt * 50 + 1, attempt * 50 + 60).failure(attempt * 300 + 130).events)
+    ledger.add(Log().as_attempt(20).up(6000, resume=1000).steps(6000, 1001, 1005).events)
+    ledger.runs()
+    asked = []
+    signature = GenerationBooks._signature
+
+    def counted(self: GenerationBooks, number: int) -> object:
+        asked.append(number)
+        return signature(self, number)
+
+    monkeypatch.setattr(GenerationBooks, "_signature", counted)
+    for step in range(1006, 1020):
+        ledger.add(Log().as_attempt(20).step(6000 + 2 * (step - 1000), step).events)
+        ledger.runs()
+    assert set(asked) == {20}
 
 
 def test_growth_changes_only_the_minute_that_grows() -> None:
