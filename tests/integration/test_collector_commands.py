@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
 from collector_process import CollectorProcess, Starts
+from tachograph_collector import load
 from tachograph_collector.cli.main import cli
 from tachograph_collector.client import Client
 from tachograph_collector.client.upload import wait_until_booked
@@ -313,6 +314,49 @@ def test_a_collector_that_asks_for_a_token_takes_the_one_of_the_file(
     refused(typed("ls", code=2), "does not let this token do that", "read is needed")
     (tmp_path / "token").write_text(read + "\n")
     assert "no run yet" in typed("ls", "--token-file", str(tmp_path / "token")).stdout
+
+
+# From Python
+
+
+def test_frames_of_a_run_are_those_of_its_log(here: CollectorProcess) -> None:
+    typed("replay", RECORDED, "--into", here.url)
+    log = load(RECORDED)
+    with Client(here.url) as client:
+        run = client.run(NAME)
+        minutes, expected = run.minutes().frame(), log.minutes()
+        assert list(minutes["start"]) == list(expected["minute"])
+        for column in ("kept_s", "checkpoint_s", "lost_s", "restart_s", "label", "incomplete"):
+            assert list(minutes[column]) == list(expected[column])
+        assert run.minutes(every="1h").frame()["lost_s"].sum() == pytest.approx(expected["lost_s"].sum())
+        assert [stop.cost_s for stop in run.restarts()] == list(log.restarts()["cost_s"])
+        assert [save.landed_at for save in run.checkpoints() if save.landed_at] == [
+            at.timestamp() for at in log.checkpoints()["landed_at"].dropna()
+        ]
+        assert len(run.attempts()) == 6
+        assert run.revisions() == []
+        assert run.steps(points=10).frame()["steps"].sum() > 12_000
+        (line,) = client.runs(NAME, origin="replay")
+        assert (line.steps, line.goodput) == (12_400, run.summary().goodput)
+        assert client.runs(NAME, since=line.end) == []
+        assert client.gate(NAME, 0.8).passes
+        assert not client.gate(NAME, 0.9).passes
+        replayed = client.fleet(name=NAME, origin="replay")
+        assert replayed.gpu_hours["lost"] == pytest.approx(run.summary().details.gpu_hours["lost"])
+        assert replayed.frame()["gpu_hours"].sum() == pytest.approx(replayed.gpu_hours["held"])
+        assert client.fleet(name=NAME).runs == 0
+
+
+def test_nodes_are_told_of_a_run_that_is_alive(here: CollectorProcess) -> None:
+    now = time.time()
+    beats = [{"kind": "heartbeat", "t": now, "run": "beats", "node": node, "interval_s": 5.0} for node in ("a", "b")]
+    assert here.post_events([*shifted(a_run("beats", 3, ended=False), now - T0 - 3), *beats]).status == 200
+    booked(here, "beats")
+    with Client(here.url) as client:
+        nodes = {node.node: node for node in client.run("beats").nodes()}
+        assert {"a", "b"} <= nodes.keys()
+        assert nodes["a"].last_heartbeat_at == pytest.approx(now, abs=60)  # by arrival
+        assert list(client.run("beats").incidents().frame().columns)[:2] == ["incident", "detector"]
 
 
 # Watching

@@ -50,7 +50,7 @@ def _token(token: str | None, file: str | None) -> str | None:
         try:
             token = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "not UTF-8"
             raise ClientError(f"the token file {file!r} can't be read ({reason})") from error
         if not token:
             raise ClientError(f"the token file {file!r} is empty; expected the token that the collector knows")
