@@ -15,7 +15,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_S: Final = -62_135_596_800
 _LAST_S: Final = 253_402_300_799
 """The years 1 to 9999."""
-_NUMBER: Final = re.compile(r"-?\d{1,12}(\.\d{1,9})?")
+_NUMBER: Final = re.compile(r"-?\d{1,12}(\.\d{1,9})?", re.ASCII)
 _LOST_PLUS: Final = re.compile(r"(\d) (\d\d:?\d\d)$")
 """A ``+`` of an offset that nobody escaped arrives as a space."""
 
