@@ -21,6 +21,7 @@ from tachograph_collector.service.units import bytes_of, seconds_of, shown_bytes
 PREFIX: Final = "TACHOGRAPH_"
 MEMORY_FACTOR: Final = 4
 """Bytes of memory that the events of a byte of JSON take, at most."""
+LEAST_KEPT_S: Final = 7 * 86_400.0
 MAX_REPLICA_CHARACTERS: Final = 80
 Origin = Literal["command line", "environment", "file", "default"]
 
@@ -206,11 +207,14 @@ class Settings:
     )
     stop_timeout_s: float = _time(20.0, "stop-timeout", "How long to finish what was taken when told to stop.")
 
-    keep_steps_s: float | None = _time(None, "keep-steps", "Steps older than this are deleted; unless given, none.")
+    keep_steps_s: float | None = _time(
+        None, "keep-steps", "Steps of runs that are over are deleted when they are older; unless given, none."
+    )
+    keep_heartbeats_s: float | None = _time(
+        None, "keep-heartbeats", "Heartbeats are deleted when they are older; unless given, none."
+    )
     keep_events_s: float | None = _time(
-        None,
-        "keep-events",
-        "Other events older than this are deleted once their run is over; unless given, none.",
+        None, "keep-events", "Other events of runs that are over are deleted when they are older; unless given, none."
     )
     keep_batches_s: float | None = _time(
         30 * 86_400.0, "keep-batches", "How long a batch is known again when it is sent once more."
@@ -326,6 +330,13 @@ def _check(settings: Settings) -> None:
         raise SettingsError("--tls-cert and --tls-key belong together; give both, or neither")
     if settings.max_events_bytes < settings.max_body_bytes:
         raise SettingsError("--max-events is smaller than --max-body; a body does not shrink when it is decompressed")
+    for name, option in options().items():
+        value = getattr(settings, name)
+        if option.flag.startswith("keep-") and value is not None and value < LEAST_KEPT_S:
+            raise SettingsError(
+                f"--{option.flag} is {option.show(value)}; expected at least {shown_seconds(LEAST_KEPT_S)}, since an "
+                "agent may send again what it sent days ago"
+            )
     least_bytes = settings.max_body_bytes + MEMORY_FACTOR * settings.max_events_bytes
     if settings.max_waiting_bytes < least_bytes:
         raise SettingsError(

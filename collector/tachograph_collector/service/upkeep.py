@@ -19,12 +19,15 @@ from typing import Final
 from sqlalchemy import delete, insert, update
 
 from tachograph_collector.service.settings import Settings
+from tachograph_collector.store.compact import Compactor
 from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.partitions import make_partitions
+from tachograph_collector.store.prune import Retention, prune
 from tachograph_collector.store.schema import replicas
 
 ALIVE_EVERY_S: Final = 10.0
 PARTITIONS_EVERY_S: Final = 3600.0
+PRUNE_EVERY_S: Final = 3600.0
 GONE_AFTER_US: Final = 86_400_000_000
 """A collector that gave no sign of life for a day is forgotten."""
 
@@ -101,10 +104,34 @@ class Upkeep:
 
 def jobs_for(settings: Settings, database: Database) -> list[Job]:
     """The jobs of a collector."""
+    compactor = Compactor(database)
     return [
         Job("the sign of life", ALIVE_EVERY_S, lambda: say_alive(database, settings.replica)),
         Job("making partitions", PARTITIONS_EVERY_S, lambda: _make_partitions(database)),
+        Job("deleting what is old", PRUNE_EVERY_S, lambda: _prune(database, retention_of(settings))),
     ]
+
+
+def retention_of(settings: Settings) -> Retention:
+    """How long each kind is kept."""
+
+    def us(seconds: float | None) -> int | None:
+        return None if seconds is None else round(seconds * 1e6)
+
+    return Retention(
+        steps_us=us(settings.keep_steps_s),
+        heartbeats_us=us(settings.keep_heartbeats_s),
+        events_us=us(settings.keep_events_s),
+        batches_us=us(settings.keep_batches_s),
+        rejected_us=us(settings.keep_rejected_s),
+    )
+
+
+def _prune(database: Database, retention: Retention) -> None:
+    report = prune(database, retention)
+    taken = [f"{num} {kind}" for kind, num in report.num_rows.items() if num] + report.partitions
+    if taken:
+        log.info("deleted what was old: %s", ", ".join(taken))
 
 
 def _make_partitions(database: Database) -> None:

@@ -59,6 +59,7 @@ def test_a_port_that_kubernetes_sets_for_a_service_is_no_port() -> None:
         ({"tls_cert": "a.pem"}, {}, "", "--tls-cert and --tls-key belong together"),
         ({"max_events_bytes": "1M"}, {}, "", "--max-events is smaller than --max-body"),
         ({"max_waiting_bytes": "64M"}, {}, "", "--max-waiting is 64M"),
+        ({"keep_steps_s": "6d"}, {}, "", "--keep-steps is 6d; expected at least 7d"),
         ({"public_url": "collector.example"}, {}, "", "begins with http"),
     ],
 )

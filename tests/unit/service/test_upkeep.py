@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 
 import pytest
-from sqlalchemy import select
-from tachograph_collector.service.upkeep import Job, Upkeep, say_alive, say_gone
+from sqlalchemy import insert, select
+from tachograph_collector.service.settings import load
+from tachograph_collector.service.upkeep import Job, Upkeep, jobs_for, retention_of, say_alive, say_gone
 from tachograph_collector.store.database import Database, StoreUnavailableError
-from tachograph_collector.store.schema import replicas
+from tachograph_collector.store.prune import Retention
+from tachograph_collector.store.schema import rejected, replicas
 
 
 class Clock:
@@ -90,3 +92,23 @@ def test_a_collector_is_listed_once_while_it_lives(database: Database) -> None:
     assert listed() == ["one", "two"]
     say_gone(database, "two")
     assert listed() == ["one"]
+
+
+def test_what_is_kept_for_how_long_is_what_the_settings_say() -> None:
+    settings = load({"keep_steps_s": "90d", "keep_batches_s": "8d"}, {})
+    day_us = 86_400_000_000
+    assert retention_of(settings) == Retention(
+        steps_us=90 * day_us, batches_us=8 * day_us, rejected_us=30 * day_us, heartbeats_us=None, events_us=None
+    )
+
+
+def test_upkeep_of_a_collector_deletes_old_refused_lines_and_leaves_the_others(database: Database) -> None:
+    day_us = 86_400_000_000
+    line = {"tenant_id": 1, "batch_id": "b", "line_number": 1, "reason": "r", "line": b"x"}
+    with database.write() as connection:
+        now_us = database.now_us(connection)
+        for number, age_us in enumerate((0, 29 * day_us, 31 * day_us)):
+            connection.execute(insert(rejected).values(rejected_id=number, received_us=now_us - age_us, **line))
+    Upkeep(jobs_for(load({}, {}), database)).turn()
+    with database.read() as connection:
+        assert sorted(connection.execute(select(rejected.c.rejected_id)).scalars()) == [0, 1]
