@@ -18,8 +18,8 @@ from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder, RunRefusedError, Turn
 from tachograph_collector.live.leases import LeaseLostError
 from tachograph_collector.live.pace import Pace
-from tachograph_collector.live.snapshot import LiveCounters, LiveSnapshot, SetAside
-from tachograph_collector.store.database import Database, StoreUnavailableError
+from tachograph_collector.live.snapshot import Fold, LiveCounters, LiveSnapshot, SetAside
+from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
 
 logger: Final = logging.getLogger("tachograph.keeper")
@@ -61,6 +61,8 @@ class Keeper:
         self._num_waiting = 0
         self._poll_due_us = self._poll_earliest_us = self._renew_due_us = 0
         self._snapshot = LiveSnapshot()
+        self.watchers: list[Callable[[Fold], None]] = []
+        """Told of each turn by the thread that folds; none of them may raise or wait."""
 
     # -- for any thread ----------------------------------------------------------------------------------------------
 
@@ -212,10 +214,13 @@ class Keeper:
 
     def _turn(self, run: RunKey) -> None:
         folder = self._folders[run]
-        begun_us = self._monotonic_us()
+        begun_us, begun_unix_ns = self._monotonic_us(), time.time_ns()
         turns: list[Turn] = []
-        if not self._guarded(folder, lambda: turns.append(folder.turn())):
-            return
+        try:
+            if not self._guarded(folder, lambda: turns.append(folder.turn())):
+                return
+        finally:
+            self._tell_watchers(folder, begun_unix_ns, turns[0] if turns else None)
         [turn] = turns
         self._count(
             folds=turn.wrote,
@@ -244,6 +249,22 @@ class Keeper:
         elif folder.is_save_due() and self._guarded(folder, folder.save):
             self._count(states_saved=1)
 
+    def _tell_watchers(self, folder: RunFolder, begun_unix_ns: int, turn: Turn | None) -> None:
+        if not self.watchers or (turn is not None and not turn.num_events and not turn.changed):
+            return
+        told = Fold(
+            run=folder.run,
+            name=folder.name,
+            began_unix_ns=begun_unix_ns,
+            took_s=max(0, time.time_ns() - begun_unix_ns) / 1e9,
+            num_events=turn.num_events if turn is not None else 0,
+            num_minutes=turn.num_minutes if turn is not None else 0,
+            num_revised=turn.num_revised if turn is not None else 0,
+            has_failed=turn is None,
+        )
+        for watcher in self.watchers:
+            watcher(told)
+
     def _guarded(self, folder: RunFolder, act: Callable[[], object]) -> bool:
         """Do something with a run; False if it went wrong: the run is let go, and set aside unless others can go on."""
         run = folder.run
@@ -254,7 +275,7 @@ class Keeper:
         except StoreUnavailableError:
             self._drop(run)  # opened anew when the database is back
             raise
-        except RunRefusedError as error:
+        except (RunRefusedError, StoreError) as error:
             self._put_aside(folder, str(error))
         except Exception as error:
             logger.exception("run %r could not be folded", folder.name)

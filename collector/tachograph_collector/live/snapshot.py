@@ -37,6 +37,20 @@ class LiveRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """One turn of a run: when it began (Unix nanoseconds), how long it took, and what came of it."""
+
+    run: RunKey
+    name: str
+    began_unix_ns: int
+    took_s: float
+    num_events: int
+    num_minutes: int
+    num_revised: int
+    has_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """A run that could not be folded: why, how often it was tried, and when it will be next."""
 

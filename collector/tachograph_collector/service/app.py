@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter, FastAPI
 
@@ -36,6 +37,9 @@ from tachograph_collector.service.upkeep import Upkeep, jobs_for, say_gone
 from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.upgrade import check_schema
+
+if TYPE_CHECKING:
+    from tachograph_collector.service.telemetry import Telemetry
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
@@ -74,12 +78,15 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
 
     upkeep = Upkeep(jobs_for(settings, database), at_end=lambda: say_gone(database, settings.replica))
     scrape = metrics.Scrape(service, doorkeeper)
+    telemetry = _telemetry(service, scrape)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         gather.start()
         await asyncio.to_thread(keeper.start)
         scrape.start()
+        if telemetry is not None:
+            telemetry.start()
         upkeep.start()
         try:
             yield
@@ -89,6 +96,8 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
             await asyncio.to_thread(upkeep.stop, UPKEEP_ENDS_WITHIN_S)
             await asyncio.to_thread(scrape.stop)
             await asyncio.to_thread(keeper.stop)
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.stop)
             doorkeeper.close()
 
     app = FastAPI(
@@ -106,3 +115,13 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def _telemetry(service: Service, scrape: metrics.Scrape) -> Telemetry | None:
+    """What goes out by OTLP; nothing of it is imported unless somebody said where to."""
+    endpoint = service.settings.otlp_endpoint
+    if endpoint is None and not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip():
+        return None
+    from tachograph_collector.service.telemetry import Telemetry
+
+    return Telemetry(service, scrape.figures, scrape.own, endpoint)

@@ -71,6 +71,7 @@ class Prepared:
     """What was prepared last. ``texts``: by tenant, in Prometheus' text format."""
 
     at_s: float
+    shown: Sequence[RunFigures] = ()
     texts: Mapping[int, bytes] = field(default_factory=dict)
     num_held: int = 0
     num_left_out: int = 0
@@ -113,6 +114,10 @@ class Figures:
     def age_s(self) -> float:
         """How long ago it was prepared."""
         return self._clock() - self.prepared.at_s
+
+    def shown_now(self) -> Sequence[RunFigures]:
+        """The runs behind ``texts_now``, of all tenants."""
+        return self.prepared.shown if self.age_s <= SHOWN_FOR_S else ()
 
     def texts_now(self) -> Mapping[int, bytes]:
         """The series by tenant, if they were prepared lately."""
@@ -174,9 +179,11 @@ class Figures:
         self._known = found
         for key in set(self._slow) - set(found):
             self._slow.pop(key, None)
+        complete = self._complete()
         self.prepared = Prepared(
             at_s=at_s,
-            texts=self._texts(),
+            shown=complete,
+            texts=_texts(complete),
             num_held=num_held,
             num_left_out=max(1, num_held - MAX_RUNS) if len(held) > MAX_RUNS else 0,
             lag=lag,
@@ -216,12 +223,20 @@ class Figures:
             log.exception("a defect of Tachograph while judging run %r", figures.books.run)
         return found
 
-    def _texts(self) -> dict[int, bytes]:
-        by_tenant: dict[int, list[RunFigures]] = defaultdict(list)
+    def _complete(self) -> list[RunFigures]:
+        """All runs, with what was found out about them last."""
+        told = []
         for key, figures in self._known.items():
             slow = self._slow.get(key, _Slow())
-            by_tenant[key.run.tenant_id].append(replace(figures, busy=slow.busy, forecast=slow.forecast))
-        return {tenant_id: written(found) for tenant_id, found in by_tenant.items()}
+            told.append(replace(figures, busy=slow.busy, forecast=slow.forecast))
+        return told
+
+
+def _texts(shown: Sequence[RunFigures]) -> dict[int, bytes]:
+    by_tenant: dict[int, list[RunFigures]] = defaultdict(list)
+    for figures in shown:
+        by_tenant[figures.key.run.tenant_id].append(figures)
+    return {tenant_id: written(found) for tenant_id, found in by_tenant.items()}
 
 
 def written(found: Sequence[RunFigures]) -> bytes:

@@ -75,7 +75,7 @@ def set_up(form: str, level: str, stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(form))
     handler.addFilter(Once())
-    for name, least in (("tachograph", level), ("uvicorn", "warning")):
+    for name, least in (("tachograph", level), ("uvicorn", "warning"), ("opentelemetry", "error")):
         log = logging.getLogger(name)
         log.handlers[:] = [handler]
         log.setLevel(least.upper())

@@ -33,7 +33,8 @@ class Scrape:
         service.gather.watchers.append(self.counts.count)
         self.figures = Figures(service.database, service.keeper.holder)
         self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(OwnMetrics(service, self.counts, doorkeeper, self.figures))
+        self.own = OwnMetrics(service, self.counts, doorkeeper, self.figures)
+        self.registry.register(self.own)
         ProcessCollector(registry=self.registry)
         service.extra[_KEY] = self
 

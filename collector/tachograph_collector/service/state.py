@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.requests import HTTPConnection
 
-from tachograph_collector.live.snapshot import LiveSnapshot
+from tachograph_collector.live.snapshot import Fold, LiveSnapshot
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
@@ -26,6 +26,9 @@ DECODED_AT_ONCE = 2
 
 class KeepsLedgers(Protocol):
     """What folds runs, as ``live.keeper.Keeper`` does."""
+
+    watchers: list[Callable[[Fold], None]]
+    """Told of each turn of a run, by the thread that folds."""
 
     @property
     def holder(self) -> str:
@@ -53,6 +56,9 @@ class NoKeeper:
     """Folds nothing: for tests of routes alone."""
 
     holder = ""
+
+    def __init__(self) -> None:
+        self.watchers: list[Callable[[Fold], None]] = []
 
     def start(self) -> None:
         """Nothing to start."""
