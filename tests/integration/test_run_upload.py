@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from collections.abc import Callable
 
 import pytest
+from collector_process import Starts
 from stand_in import Asked, Says, StandIn
 from tachograph_agent.events import AnyEvent, RunStart, Step, encode
 from tachograph_collector.client import AwayError, Client
@@ -117,3 +119,19 @@ def test_nothing_is_sent_to_a_run_of_another_origin(origin: str) -> None:
     with pytest.raises(LiveRunError, match=f"origin {origin}"):
         uploaded(collector, [RunStart(t=1_800_000_000.0, run="r"), *steps(5)])
     assert collector.batches == {}
+
+
+def test_a_collector_that_is_killed_and_comes_back_in_the_middle_gets_all_of_it_once(start_collector: Starts) -> None:
+    collector, events = start_collector(), steps(2 * MAX_EVENTS + 7)
+    client = Client(collector.url, "")
+    upload = Upload(client)
+    upload.add(events[: MAX_EVENTS + 1])
+    collector.kill()
+    comes_back = threading.Thread(target=collector.start)
+    comes_back.start()
+    upload.add(events[MAX_EVENTS + 1 :])
+    done = upload.finish()
+    comes_back.join()
+    assert done.num_accepted + done.num_known == len(events)
+    stored = b"".join(client.run("r").events()).splitlines()
+    assert sorted(stored) == sorted(encode(event) for event in events)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
@@ -25,9 +25,10 @@ from tachograph_collector.report.text import visible
 CONNECT_TIMEOUT_S: Final = 5.0
 READ_TIMEOUT_S: Final = 60.0
 NUM_RETRIES: Final = 4
+NUM_RETRIES_OF_EVENTS: Final = 15
+"""About a minute: a collector that starts anew in the middle of a long load does not end it."""
 LONGEST_WAIT_S: Final = 20
 MAX_REMEMBERED_BYTES: Final = 32 << 20
-CHUNK_BYTES: Final = 1 << 18
 JSON: Final = "application/json"
 
 Value = str | int | float | None
@@ -42,11 +43,11 @@ class _Patience(Retry):
         return None if wait_s is None else min(wait_s, LONGEST_WAIT_S)
 
 
-def patience(num: int = NUM_RETRIES) -> Retry:
+def patience(num: int = NUM_RETRIES, connect: int = 2) -> Retry:
     """How often what is tried again. The last answer is given back, not raised, so that its own words are seen."""
     return _Patience(
         total=num,
-        connect=min(num, 2),
+        connect=min(num, connect),
         redirect=0,
         status_forcelist=(429, 502, 503, 504),
         allowed_methods=None,
@@ -70,7 +71,7 @@ class Answer:
 
 
 class Transport:
-    """The way to one collector. Thread-safe."""
+    """The way to one collector. Thread-safe. ``retries`` are for everything; else events have more than questions."""
 
     def __init__(self, address: Address, *, retries: Retry | None = None) -> None:
         self.address: Final = address
@@ -78,10 +79,11 @@ class Transport:
         self._headers = {"User-Agent": f"tachograph/{version('tachograph')}", "Accept-Encoding": "gzip"}
         if address.token:
             self._headers["Authorization"] = f"Bearer {address.token}"
+        self._retries = patience() if retries is None else retries
+        self._patient = patience(NUM_RETRIES_OF_EVENTS, NUM_RETRIES_OF_EVENTS) if retries is None else retries
         self._pool = urllib3.PoolManager(
             num_pools=2,
             maxsize=4,
-            retries=patience() if retries is None else retries,
             timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
             ca_certs=address.ca_file,
         )
@@ -96,7 +98,7 @@ class Transport:
         headers = {"Accept": accept}
         if known is not None:
             headers["If-None-Match"] = known.headers["etag"]
-        answer = self._whole(self._send("GET", target, headers))
+        answer = self._whole(self._send("GET", target, headers, self._retries))
         if answer.status == 304 and known is not None:
             return Answer(200, known.headers, known.body, is_unchanged=True)
         self._raise_for(answer)
@@ -105,28 +107,16 @@ class Transport:
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """The answer to a POST that may be sent twice. Raises ``ClientError``."""
-        answer = self._whole(self._send("POST", path, headers, body))
+        answer = self._whole(self._send("POST", path, headers, self._patient, body))
         self._raise_for(answer)
         return answer
-
-    def stream(self, path: str, parameters: Parameters | None = None, *, accept: str) -> Iterator[bytes]:
-        """The body of a GET in pieces, for what is too large to hold. Raises ``ClientError``, also midway."""
-        response = self._send("GET", path_with(path, parameters), {"Accept": accept})
-        try:
-            if response.status >= 300:
-                self._raise_for(self._whole(response))
-            yield from response.stream(CHUNK_BYTES, decode_content=True)
-        except urllib3.exceptions.HTTPError as error:
-            raise AwayError(f"{self.url} broke off in the middle of an answer ({_plain(error)}); try again") from error
-        finally:
-            response.release_conn()
 
     def close(self) -> None:
         """Let connections go."""
         self._pool.clear()
 
     def _send(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, target: str, headers: Mapping[str, str], retries: Retry, body: bytes | None = None
     ) -> urllib3.BaseHTTPResponse:
         try:
             return self._pool.request(
@@ -134,6 +124,7 @@ class Transport:
                 self.url + target,
                 body=body,
                 headers=self._headers | dict(headers),
+                retries=retries,
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
