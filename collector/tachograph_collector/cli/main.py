@@ -25,6 +25,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Take what agents send, keep it durably, book every minute of each run, and serve the books.",
     ),
     "token": ("tachograph_collector.cli.token:token", "Make, list and revoke the tokens that a collector asks for."),
+    "db": (
+        "tachograph_collector.cli.db:db",
+        "Upgrade, check and prune a collector's database, or book a run anew from what is stored.",
+    ),
     "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
     "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
     "watch": ("tachograph_collector.cli.watch:watch", "Watch a run of a collector until it ends."),

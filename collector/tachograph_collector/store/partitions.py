@@ -76,11 +76,12 @@ def make_partitions(database: Database, weeks_ahead: int = WEEKS_AHEAD) -> list[
 
 def _make(database: Database, wanted: Partition) -> bool:
     bounds = f"received_us >= {wanted.start_us} AND received_us < {wanted.end_us}"
+    like = "INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE"
     values = f"FOR VALUES FROM ({wanted.start_us}) TO ({wanted.end_us})"
     try:
         with database.write() as connection:
             for statement in (
-                f"CREATE TABLE {wanted.name} (LIKE {wanted.table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)",
+                f"CREATE TABLE {wanted.name} (LIKE {wanted.table} {like})",
                 f"ALTER TABLE {wanted.name} ADD CONSTRAINT {wanted.name}_bounds CHECK ({bounds})",
                 f"ALTER TABLE {wanted.table} ATTACH PARTITION {wanted.name} {values}",
                 f"ALTER TABLE {wanted.name} DROP CONSTRAINT {wanted.name}_bounds",

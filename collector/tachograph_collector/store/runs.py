@@ -1,18 +1,14 @@
-"""Which runs and tenants there are."""
+"""Which runs there are."""
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, Row, Select, insert, select
+from sqlalchemy import Connection, Row, Select, select
 
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import runs, tenants
-
-DEFAULT_TENANT_ID: Final = 1
-"""There from the first migration on, by the name "default"; used where no token says another."""
+from tachograph_collector.store.schema import runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +45,6 @@ def list_runs(
     if after is not None:
         query = query.where(runs.c.name > after)
     return [_run(row) for row in connection.execute(query)]
-
-
-def tenant_id(connection: Connection, name: str, *, create: bool = False) -> int | None:
-    """The number of the tenant of that name; None if there is none and none is to be made."""
-    found = connection.execute(select(tenants.c.tenant_id).where(tenants.c.name == name)).scalar()
-    if found is None and create:
-        found = secrets.randbits(62) + 2
-        connection.execute(insert(tenants).values(tenant_id=found, name=name))
-    return found
 
 
 def _runs() -> Select[Any]:

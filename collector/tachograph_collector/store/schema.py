@@ -213,6 +213,7 @@ ledger_states = Table(
     _need("saved_us"),
     _need("version", String(50)),
     _need("data", LargeBinary),
+    Column("compacted_us", BigInteger, nullable=True, comment="stretches that ended before this are packed together"),
     comment="The ledger's own saved state, to go on from after a crash.",
 )
 

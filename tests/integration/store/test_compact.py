@@ -9,20 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
-from tachograph_agent.events import AnyEvent, Heartbeat, RunStart, Step, canonical, microseconds
+from sqlalchemy import func, select, update
+from tachograph_agent.events import AnyEvent, Heartbeat, RunStart, Step, canonical
 from tachograph_collector.store import compact as module
-from tachograph_collector.store.compact import Compacted, compact
+from tachograph_collector.store.compact import Compacted, Compactor
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.folded import upsert
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.reader import events_after
 from tachograph_collector.store.runs import find_run, get_run
-from tachograph_collector.store.schema import samples
+from tachograph_collector.store.schema import ledger_states, samples
 from tachograph_collector.store.writer import Batch, store
 
 T0 = 1_760_000_400.0
 """The beginning of a stretch of ten minutes."""
-LATER_US = microseconds(T0) + 86_400_000_000
 
 
 def _send(database: Database, name: str, events: Sequence[AnyEvent]) -> RunKey:
@@ -42,17 +42,29 @@ def _num_pieces(database: Database) -> int:
         return connection.execute(select(func.count()).select_from(samples)).scalar_one()
 
 
-def _last_seq(database: Database, key: RunKey) -> int:
+def _rows(database: Database, key: RunKey, seq: int) -> list[int]:
     with database.read() as connection:
-        run = get_run(connection, key)
-    assert run is not None
-    return run.last_seq
+        return [row.seq for row in events_after(connection, key, seq, 100_000)]
 
 
-def _compact(database: Database, key: RunKey, until_us: int = LATER_US, until_seq: int | None = None) -> Compacted:
-    until_seq = _last_seq(database, key) if until_seq is None else until_seq
+def _look_again(database: Database) -> None:
+    """As if nothing had been packed yet: these runs lie further back than late events are looked for."""
     with database.write() as connection:
-        return compact(connection, key, until_seq, until_us)
+        connection.execute(update(ledger_states).values(compacted_us=None))
+
+
+def _folded(database: Database, key: RunKey, seq: int | None = None) -> None:
+    """As if the run's ledger had been saved as of ``seq``; as of all that is stored, unless told."""
+    with database.write() as connection:
+        run = get_run(connection, key)
+        assert run is not None
+        state = {"tenant_id": key.tenant_id, "run_id": key.run_id, "saved_us": 0, "version": "1", "data": b""}
+        upsert(connection, ledger_states, [state | {"seq": run.last_seq if seq is None else seq}])
+
+
+def _compact(database: Database, key: RunKey, seq: int | None = None) -> Compacted:
+    _folded(database, key, seq)
+    return Compactor(database).work(for_s=60)
 
 
 def _mixed(database: Database, num: int = 30) -> RunKey:
@@ -83,8 +95,8 @@ def test_every_event_is_there_and_the_pieces_are_few(database: Database) -> None
     assert sorted(_events(database, key)) == sorted(before)
     # Two nodes, three stretches: a piece each of steps and of heartbeats (those name no attempt).
     assert (num_pieces, _num_pieces(database)) == (120, 12)
-    assert done == Compacted(num_before=120, num_after=12, more=False)
-    assert _compact(database, key) == Compacted(0, 0, more=False)
+    assert done == Compacted(num_before=120, num_after=12)
+    assert _compact(database, key) == Compacted()
 
 
 def test_what_comes_late_is_packed_to_what_is_packed_already(database: Database) -> None:
@@ -92,41 +104,61 @@ def test_what_comes_late_is_packed_to_what_is_packed_already(database: Database)
     _compact(database, key)
     _send(database, "late", [Step(t=T0 + 1.5, run="r", node="n1", attempt=0, step=1)])
     before = _events(database, key)
-    assert _compact(database, key) == Compacted(2, 1, more=False)
+    _look_again(database)
+    assert _compact(database, key) == Compacted(2, 1)
     assert sorted(_events(database, key)) == sorted(before)
     assert _num_pieces(database) == 12
 
 
-def test_only_stretches_that_are_over_and_numbers_that_were_folded_are_packed(database: Database) -> None:
+def test_a_stretch_that_is_not_over_is_left_alone(database: Database) -> None:
+    with database.read() as connection:
+        now_s = database.now_us(connection) / 1e6
+    for turn in range(3):
+        key = _send(database, f"{turn}", [Step(t=now_s + 3600 + turn / 1000, run="r", node="n", step=turn)])
+    assert _compact(database, key) == Compacted()
+    assert _num_pieces(database) == 3
+
+
+def test_numbers_from_which_a_folder_would_go_on_are_left_alone(database: Database) -> None:
     key = _mixed(database)
-    num_pieces = _num_pieces(database)
-    assert _compact(database, key, until_us=microseconds(T0) + 599_000_000).num_before == 0
-    assert _compact(database, key, until_seq=3).num_before == 0
-    assert _num_pieces(database) == num_pieces
-    assert _compact(database, key, until_us=microseconds(T0) + 600_000_000).num_before == 40
+    rows_before = _rows(database, key, 100)
+    assert _compact(database, key, seq=0) == Compacted()
+    _look_again(database)
+    _compact(database, key, seq=100)
+    assert _rows(database, key, 100) == rows_before
+
+
+def test_a_run_without_a_saved_ledger_is_left_alone(database: Database) -> None:
+    _mixed(database)
+    assert Compactor(database).work(for_s=60) == Compacted()
+    assert _num_pieces(database) == 120
 
 
 def test_a_reader_anywhere_before_gets_at_least_what_it_had_not_read(database: Database) -> None:
     key = _mixed(database, num=12)
-    last = _last_seq(database, key)
-    unread = {seq: _events(database, key, seq) for seq in range(last + 1)}
+    with database.read() as connection:
+        run = get_run(connection, key)
+    assert run is not None
+    unread = {seq: _events(database, key, seq) for seq in range(run.last_seq + 1)}
     _compact(database, key)
     for seq, events in unread.items():
         assert set(events) <= set(_events(database, key, seq))
-    assert _events(database, key, last) == []
+    assert _events(database, key, run.last_seq) == []
 
 
-def test_a_call_takes_so_much_and_says_that_there_is_more(database: Database) -> None:
+def test_work_is_done_in_turns_and_goes_on_where_it_stopped(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECES_AT_ONCE", 30)
     key = _mixed(database)
     before = _events(database, key)
-    turns = 0
-    while True:
-        with database.write() as connection:
-            done = compact(connection, key, _last_seq(database, key), LATER_US, max_stretches=5)
-        turns += 1
-        if not done.more:
-            break
-    assert (turns, _num_pieces(database)) == (3, 12)
+    _folded(database, key)
+    compactor = Compactor(database, monotonic_s=lambda: 0.0)
+    turns = []
+    while not turns or not turns[-1].done:
+        turns.append(compactor.work(for_s=0))
+    assert (sum(turn.num_before for turn in turns), sum(turn.num_after for turn in turns)) == (120, 12)
+    assert len(turns) > 3
     assert sorted(_events(database, key)) == sorted(before)
 
 
@@ -140,18 +172,44 @@ def test_a_piece_never_holds_more_than_its_bound(database: Database, monkeypatch
     assert sorted(_events(database, key)) == sorted(before)
 
 
-def test_a_transaction_that_is_rolled_back_leaves_every_piece(database: Database) -> None:
+def test_a_transaction_that_fails_leaves_every_piece(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     key = _mixed(database)
     before = _events(database, key)
+    _folded(database, key)
 
-    def be_killed() -> None:
-        with database.write() as connection:
-            compact(connection, key, 10_000, LATER_US)
-            raise RuntimeError("killed")
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("killed")
 
+    monkeypatch.setattr(module, "heartbeats_row", fail)
+    compactor = Compactor(database)
     with pytest.raises(RuntimeError, match="killed"):
-        be_killed()
-    assert (_events(database, key), _num_pieces(database)) == (before, 120)
+        compactor.work(for_s=60)
+    assert sorted(_events(database, key)) == sorted(before)
+    monkeypatch.undo()
+    compactor.work(for_s=60)
+    assert sorted(_events(database, key)) == sorted(before)
+    assert _num_pieces(database) == 12
+
+
+def test_collectors_that_pack_at_the_same_time_pack_nothing_twice(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECES_AT_ONCE", 10)
+    replicas = [Database(database_url) for _ in range(3)]
+    key = _mixed(replicas[0])
+    before = _events(replicas[0], key)
+    _folded(replicas[0], key)
+    together = threading.Barrier(len(replicas))
+
+    def work(database: Database) -> Compacted:
+        together.wait()
+        return Compactor(database).work(for_s=60)
+
+    with ThreadPoolExecutor(len(replicas)) as pool:
+        list(pool.map(work, replicas))
+    assert sorted(_events(replicas[0], key)) == sorted(before)
+    for replica in replicas:
+        replica.close()
 
 
 def test_batches_that_come_while_pieces_are_packed_are_all_there(database: Database) -> None:
@@ -167,8 +225,10 @@ def test_batches_that_come_while_pieces_are_packed_are_all_there(database: Datab
         writing = pool.submit(write)
         while not is_done.is_set():
             assert not (writing.done() and writing.exception())
+            _look_again(database)
             _compact(database, key)
         writing.result()
+    _look_again(database)
     _compact(database, key)
     with database.read() as connection:
         run = find_run(connection, 1, "r")

@@ -27,7 +27,8 @@ from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.reader import StoredSteps, events_after, step_columns_of
-from tachograph_collector.store.runs import find_run, get_run, list_runs, tenant_id
+from tachograph_collector.store.runs import find_run, get_run, list_runs
+from tachograph_collector.store.tokens import tenant_named
 from tachograph_collector.store.writer import Batch, Outcome, RejectedLine, store
 
 T0 = 1_760_000_000.0
@@ -127,8 +128,7 @@ def test_a_batch_that_waits_beside_itself_is_stored_once(database: Database) -> 
 
 def test_batches_of_one_name_are_two_under_two_tenants(database: Database) -> None:
     with database.write() as connection:
-        other = tenant_id(connection, "other", create=True)
-    assert other is not None
+        other = tenant_named(connection, "other", create=True)
     stored = store(database, [_batch("same", _steps()), _batch("same", _steps(num=2), tenant_id=other)])
     assert [each.duplicate for each in stored.outcomes] == [False, False]
     assert len(_read(database, _key(database))) == 3

@@ -1,0 +1,223 @@
+"""``tachograph db``: brings a collector's database to this version, checks it, prunes it, books a run anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tachograph_collector.cli.errors import EXIT_CODES_HELP, AwayError, BadInputError, extra_missing
+from tachograph_collector.service import settings as told
+
+if TYPE_CHECKING:
+    from tachograph_collector.live.rebuild import Rebuilt
+    from tachograph_collector.store.database import Database
+
+FOR_EVER: Final = "forever"
+
+_EPILOG = f"""\b
+Examples:
+  tachograph db upgrade --database-url postgresql://tachograph@db.example/tachograph
+  tachograph db check
+  tachograph db prune --steps 400d --heartbeats 30d
+  tachograph db rebuild llama-70b
+
+The database is the collector's own: give the same --database-url or --config, or the same environment.
+
+{EXIT_CODES_HELP}
+"""
+
+_database_options = (
+    click.option("--database-url", metavar="URL", help="The collector's database, as in 'tachograph collector'."),
+    click.option("--config", metavar="FILE", help="The collector's file with settings."),
+)
+
+
+@click.group(epilog=_EPILOG)
+def db() -> None:
+    """Upgrade, check and prune a collector's database, or book a run anew from what is stored."""
+
+
+@db.command(epilog="\b\nExample:\n  tachograph db upgrade --database-url postgresql://tachograph@db.example/tachograph")
+@_database_options[0]
+@_database_options[1]
+def upgrade(database_url: str | None, config: str | None) -> int:
+    """Bring the database to this version's schema, in one transaction, with what is in it.
+
+    SQLite is upgraded by the collector when it starts; PostgreSQL only by this.
+    """
+    with _database(database_url, config) as database:
+        from tachograph_collector.store import upgrade as schema
+
+        gone_through = schema.upgrade(database)
+        if gone_through:
+            click.echo(f"{database}: now at schema {gone_through[-1]}, by way of {', '.join(gone_through)}")
+        else:
+            click.echo(f"{database}: already at schema {schema.newest()}")
+    return 0
+
+
+@db.command(epilog="\b\nExample:\n  tachograph db check")
+@_database_options[0]
+@_database_options[1]
+def check(database_url: str | None, config: str | None) -> int:
+    """Say whether the database answers and has just the tables that this version expects. Changes nothing."""
+    with _database(database_url, config) as database:
+        from tachograph_collector.store import upgrade as schema
+
+        schema.check_schema(database)
+        differences = schema.differences(database)
+        if differences:
+            raise BadInputError(
+                f"{database} says that it is at schema {schema.newest()}, and its tables differ from it: "
+                f"{'; '.join(differences[:5])}; somebody changed them by hand"
+            )
+        click.echo(f"{database}: at schema {schema.newest()}, as this version expects")
+    return 0
+
+
+@db.command(epilog="\b\nExample:\n  tachograph db prune --steps 400d --heartbeats 30d")
+@click.option(
+    "--steps", metavar="TIME", default=FOR_EVER, help="Keep steps so long, such as 400d; for ever unless given."
+)
+@click.option(
+    "--events", metavar="TIME", default=FOR_EVER, help="Keep all other events so long; for ever unless given."
+)
+@click.option("--heartbeats", metavar="TIME", default="30d", show_default=True, help="Keep heartbeats so long.")
+@click.option(
+    "--batches",
+    metavar="TIME",
+    default="90d",
+    show_default=True,
+    help="Keep the names by which a batch that is sent twice is recognised so long.",
+)
+@click.option(
+    "--rejected", metavar="TIME", default="30d", show_default=True, help="Keep lines that were no event so long."
+)
+@_database_options[0]
+@_database_options[1]
+def prune(
+    steps: str,
+    events: str,
+    heartbeats: str,
+    batches: str,
+    rejected: str,
+    database_url: str | None,
+    config: str | None,
+) -> int:
+    """Take out what was received longer ago than given; "forever" keeps a kind. No book and no minute is touched.
+
+    A run that is still running, or not booked to its end, keeps its steps and events, however old. A run whose steps
+    were pruned keeps its books and can't be booked anew.
+    """
+    ages_us = {
+        "steps_us": _age_us("--steps", steps),
+        "events_us": _age_us("--events", events),
+        "heartbeats_us": _age_us("--heartbeats", heartbeats),
+        "batches_us": _age_us("--batches", batches),
+        "rejected_us": _age_us("--rejected", rejected),
+    }
+    with _database(database_url, config) as database:
+        from tachograph_collector.store import prune as pruning
+        from tachograph_collector.store.upgrade import prepare
+
+        retention = pruning.Retention(**ages_us)
+        prepare(database)
+        report = pruning.prune(database, retention)
+    names = {"step": "pieces of steps", "heartbeat": "pieces of heartbeats", "event": "events", "batch": "batch names"}
+    names["rejected"] = "rejected lines"
+    taken = [f"{num:,} {names[kind]}" for kind, num in report.num_rows.items() if num]
+    if report.partitions:
+        taken.append(f"whole weeks: {', '.join(report.partitions)}")
+    click.echo(f"pruned {', '.join(taken)}" if taken else "nothing was old enough to be pruned")
+    if report.num_runs_kept:
+        click.echo(
+            f"{report.num_runs_kept} runs keep what is older: they are running, or not booked to their end", err=True
+        )
+    return 0
+
+
+@db.command(epilog="\b\nExample:\n  tachograph db rebuild llama-70b")
+@click.argument("run")
+@click.option("--tenant", metavar="NAME", default="default", help="Whose run it is.")
+@_database_options[0]
+@_database_options[1]
+def rebuild(run: str, tenant: str, database_url: str | None, config: str | None) -> int:
+    """Book RUN anew from its stored events, and say what of its books was different. Collectors may be running.
+
+    What is different is written as a new revision, as after a late event. A run whose steps or events were pruned is
+    left as it is: what is left of it would give other books.
+    """
+    with _database(database_url, config) as database:
+        from tachograph_collector.live import rebuild as rebuilding
+        from tachograph_collector.store.prunings import prunings_of
+        from tachograph_collector.store.rows import HEARTBEAT
+        from tachograph_collector.store.tokens import tenant_named
+        from tachograph_collector.store.upgrade import prepare
+        from tachograph_collector.store.watch_reader import run_key
+
+        prepare(database)
+        with database.read() as connection:
+            tenant_id = tenant_named(connection, tenant)
+            key = run_key(connection, tenant_id, run)
+            if key is None:
+                raise BadInputError(f"there is no run {run!r} of tenant {tenant!r}; 'tachograph ls' lists them")
+            gone = [each for each in prunings_of(connection, key) if each.kind != HEARTBEAT]
+        if gone:
+            told = ", ".join(f"{each.kind}s received before {_day(each.before_us)}" for each in gone)
+            raise BadInputError(f"run {run!r} can't be booked anew, and its books stand: pruned are its {told}")
+        _say(rebuilding.rebuild(database, key))
+    return 0
+
+
+def _say(rebuilt: Rebuilt) -> None:
+    if rebuilt.equal:
+        click.echo(f"{rebuilt.name}: {rebuilt.num_events:,} events give the books that are stored")
+        return
+    click.echo(
+        f"{rebuilt.name}: {rebuilt.num_events:,} events give other books than were stored: "
+        f"{rebuilt.num_minutes_added:,} minutes booked for the first time, {rebuilt.num_minutes_revised:,} revised; "
+        "the new ones are stored"
+    )
+
+
+def _age_us(option: str, text: str) -> int | None:
+    from tachograph_collector.service.units import seconds_of
+
+    if text == FOR_EVER:
+        return None
+    try:
+        return round(seconds_of(text) * 1e6)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text!r}: {error}, or {FOR_EVER}") from error
+
+
+def _day(time_us: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@contextmanager
+def _database(database_url: str | None, config: str | None) -> Iterator[Database]:
+    """The collector's database, as it is; what is wrong with it becomes a sentence."""
+    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
+        raise extra_missing("tachograph db")
+    from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
+
+    try:
+        settings = told.load({"database_url": database_url}, file=config)
+        database = Database(settings.database_url)
+    except (told.SettingsError, StoreError) as error:
+        raise BadInputError(str(error)) from error
+    try:
+        yield database
+    except StoreUnavailableError as error:
+        raise AwayError(str(error)) from error
+    except StoreError as error:
+        raise BadInputError(str(error)) from error
+    finally:
+        database.close()
