@@ -12,9 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
@@ -50,6 +50,17 @@ class _Due:
     until_seq: int
     since_us: int | None
     until_us: int
+
+
+class _Piece(NamedTuple):
+    """A row of ``samples`` without what is in it."""
+
+    seq: int
+    first_seq: int
+    received_us: int
+    num: int
+    attempt: str | None
+    node: str | None
 
 
 class Compactor:
@@ -135,7 +146,7 @@ def _next_stretch(connection: Connection, due: _Due, kind: str, since_us: int | 
     return None if first_us is None else int(first_us) // STRETCH_US
 
 
-def _pieces(connection: Connection, due: _Due, kind: str, number: int) -> list[list[Row[Any]]]:
+def _pieces(connection: Connection, due: _Due, kind: str, number: int) -> list[list[_Piece]]:
     """The pieces of one stretch by attempt and node, each in the order of their numbers, without what is in them."""
     c = samples.c
     query = (
@@ -151,16 +162,17 @@ def _pieces(connection: Connection, due: _Due, kind: str, number: int) -> list[l
         )
         .order_by(c.seq)
     )
-    places: defaultdict[tuple[str | None, str | None], list[Row[Any]]] = defaultdict(list)
-    for piece in connection.execute(query):
+    places: defaultdict[tuple[str | None, str | None], list[_Piece]] = defaultdict(list)
+    for row in connection.execute(query):
+        piece = _Piece(*row)
         places[piece.attempt, piece.node].append(piece)
     return list(places.values())
 
 
-def _bundles(places: Sequence[Sequence[Row[Any]]]) -> Iterator[list[Row[Any]]]:
+def _bundles(places: Sequence[Sequence[_Piece]]) -> Iterator[list[_Piece]]:
     """Pieces that become one: as many in a row as hold no more than ``MAX_EVENTS``; never one alone."""
     for pieces in places:
-        bundle: list[Row[Any]] = []
+        bundle: list[_Piece] = []
         num = 0
         for piece in pieces:
             if len(bundle) == PIECES_AT_ONCE or (bundle and num + piece.num > MAX_EVENTS):
@@ -173,8 +185,8 @@ def _bundles(places: Sequence[Sequence[Row[Any]]]) -> Iterator[list[Row[Any]]]:
             yield bundle
 
 
-def _at_once(bundles: Sequence[list[Row[Any]]]) -> Iterator[list[list[Row[Any]]]]:
-    some: list[list[Row[Any]]] = []
+def _at_once(bundles: Sequence[list[_Piece]]) -> Iterator[list[list[_Piece]]]:
+    some: list[list[_Piece]] = []
     num = 0
     for bundle in bundles:
         if some and num + len(bundle) > PIECES_AT_ONCE:
@@ -194,7 +206,7 @@ def _lock(connection: Connection, due: _Due) -> bool:
     return seq is not None and seq >= due.until_seq
 
 
-def _pack_together(connection: Connection, run: RunKey, kind: str, bundle: Sequence[Row[Any]]) -> bool:
+def _pack_together(connection: Connection, run: RunKey, kind: str, bundle: Sequence[_Piece]) -> bool:
     """Put one piece in the place of several, if they are all there still; it has the last one's number."""
     c = samples.c
     first_us, last_us = bundle[0].received_us, bundle[-1].received_us

@@ -54,6 +54,6 @@ def _runs() -> Select[Any]:
     )
 
 
-def _run(row: Row[Any]) -> StoredRun:
+def _run(row: Row[*tuple[Any, ...]]) -> StoredRun:
     tenant, run_id, name, origin, first_received_us, last_received_us, last_seq, delay_us = row
     return StoredRun(RunKey(tenant, run_id), name, origin, first_received_us, last_received_us, last_seq, delay_us)
