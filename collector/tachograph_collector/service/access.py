@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection
 from tachograph_collector.service.problems import Problem
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import service_of
-from tachograph_collector.store.database import Database
+from tachograph_collector.store.database import Database, StoreUnavailableError
 from tachograph_collector.store.tokens import SCOPES, TokenRecord, any_token, find_token, split
 
 DEFAULT_TENANT_ID: Final = 1
@@ -69,6 +69,7 @@ class Doorkeeper:
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[_Remembered]] = {}
         self._open_until_s = float("-inf")
+        self._asking_open: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="tachograph-access")
         self.num_refused: Counter[str] = Counter()
 
@@ -111,21 +112,42 @@ class Doorkeeper:
 
     async def _is_open(self) -> bool:
         """Whether nobody needs a token: none was ever made, and the address (or ``--insecure``) allows for that."""
-        if not self._may_be_open or self._clock() < self._open_until_s:
-            return self._may_be_open
-        if await self._in_thread(self._any_token):
-            self._may_be_open = False  # for good: it doesn't open again as its last token ends
-        self._open_until_s = self._clock() + REMEMBERED_S
+        if self._may_be_open and self._clock() >= self._open_until_s:
+            if self._asking_open is None:  # once for all that come meanwhile: a thousand agents may
+                self._asking_open = asyncio.ensure_future(self._ask_open())
+                self._asking_open.add_done_callback(self._asked_open)
+            await asyncio.shield(self._asking_open)
         return self._may_be_open
+
+    async def _ask_open(self) -> None:
+        began_s = self._clock()
+        try:
+            if await self._in_thread(self._any_token):
+                self._may_be_open = False  # for good: it doesn't open again as its last token ends
+        except StoreUnavailableError:
+            # Nobody can make a token in a database that is away: what was known of it still holds.
+            if self._open_until_s == float("-inf"):
+                raise
+        self._open_until_s = began_s + REMEMBERED_S
+
+    def _asked_open(self, task: asyncio.Task[None]) -> None:
+        self._asking_open = None
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; if all went away, nobody misses it
 
     async def _looked_up(self, token_id: str) -> _Remembered:
         task = self._under_way.get(token_id)
         if task is None:
             task = asyncio.ensure_future(self._look_up(token_id))
             self._under_way[token_id] = task
-            task.add_done_callback(lambda _: self._under_way.pop(token_id, None))
+            task.add_done_callback(lambda done: self._looked_up_now(token_id, done))
         # A client that goes away must not take the look-up from the others that wait for it.
         return await asyncio.shield(task)
+
+    def _looked_up_now(self, token_id: str, task: asyncio.Task[_Remembered]) -> None:
+        self._under_way.pop(token_id, None)
+        if not task.cancelled():
+            task.exception()  # told to who still waits; asyncio must not complain where nobody does
 
     async def _look_up(self, token_id: str) -> _Remembered:
         began_s = self._clock()
