@@ -22,6 +22,11 @@ from tachograph_collector.store.writer import Batch, Outcome, store
 
 MAX_EVENTS: Final = 200_000
 """In one transaction, if more than one batch waits; the rest goes into the next."""
+FOLLOWS_AFTER_S: Final = 0.05
+"""A transaction begins no sooner after the one before began, unless there is much to store: what it costs by itself, in
+the database and here, is shared by all that come meanwhile. Nobody waits longer for it than that."""
+ENOUGH_EVENTS: Final = 2_000
+"""So many are worth a transaction of their own."""
 ANSWER_WITHIN_S: Final = 60.0
 """A database that hangs is answered as one that is away."""
 
@@ -77,6 +82,9 @@ class Gather:
         self._database = database
         self._wake = wake
         self._queue: deque[_Waiting] = deque()
+        self._num_events = 0
+        """In the queue."""
+        self._began_s = float("-inf")
         self._some = threading.Condition()
         self.is_stopping = False
         self._thread: threading.Thread | None = None
@@ -121,7 +129,9 @@ class Gather:
             if self.is_stopping:
                 raise StoppingError
             self._queue.append(_Waiting(batch, loop, answer))
-            self._some.notify()
+            self._num_events += len(batch.events)
+            if len(self._queue) == 1 or self._num_events >= ENOUGH_EVENTS:
+                self._some.notify()
         timer = loop.call_later(
             ANSWER_WITHIN_S, _settle, answer, StoreUnavailableError("the database has not answered in time")
         )
@@ -137,6 +147,7 @@ class Gather:
                     self._some.wait()
                 if not self._queue:
                     return
+                self._let_gather()
                 waiting = self._take()
             if not waiting:
                 continue
@@ -147,6 +158,13 @@ class Gather:
                 for each in waiting:
                     each.tell(StoreUnavailableError("a defect; the collector's log says where"))
 
+    def _let_gather(self) -> None:
+        """Wait a moment for more, if a transaction has just been and there is little yet."""
+        due_s = self._began_s + FOLLOWS_AFTER_S
+        while not self.is_stopping and self._num_events < ENOUGH_EVENTS and (left_s := due_s - time.monotonic()) > 0:
+            self._some.wait(left_s)
+        self._began_s = time.monotonic()
+
     def _take(self) -> list[_Waiting]:
         """All that wait, up to the bound; those whose client gave up are left out."""
         taken: list[_Waiting] = []
@@ -155,6 +173,7 @@ class Gather:
             if taken and num_events + len(self._queue[0].batch.events) > MAX_EVENTS:
                 break
             each = self._queue.popleft()
+            self._num_events -= len(each.batch.events)
             if each.answer.done():
                 continue
             taken.append(each)

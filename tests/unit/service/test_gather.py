@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
+from tachograph_agent.events import Step
 from tachograph_collector.service import gather as module
 from tachograph_collector.service.gather import Gather, NotStoredError, StoppingError
 from tachograph_collector.store.database import Database, StoreUnavailableError
@@ -88,6 +89,25 @@ def test_what_waits_while_one_is_committed_is_one_transaction(
     run(work)
     assert store.transactions == [["a"], ["b", "c", "d"]]
     assert woken == [RunKey(1, 1), RunKey(1, 3)]
+
+
+def test_what_comes_soon_after_a_transaction_waits_for_company_but_not_once_there_is_much(
+    gather: Gather, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.may_commit.release(10)
+
+    async def work() -> None:
+        await gather.put(batch("a"))
+        monkeypatch.setattr(module, "FOLLOWS_AFTER_S", 3600.0)
+        monkeypatch.setattr(module, "ENOUGH_EVENTS", 1)
+        few = [asyncio.create_task(gather.put(batch(name))) for name in "bc"]
+        await asyncio.sleep(0)
+        large = batch("d")
+        large.events.append(Step(t=1.0, run="r", step=1))
+        await asyncio.gather(*few, gather.put(large))
+
+    run(work)
+    assert store.transactions == [["a"], ["b", "c", "d"]]
 
 
 def test_one_that_the_database_refuses_is_refused_alone(gather: Gather, store: Store) -> None:
