@@ -16,7 +16,7 @@ from tachograph_collector.service.access import Access, Doorkeeper, require
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import NoKeeper
-from tachograph_collector.store.database import Database, StoreError
+from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.schema import tenants, tokens
 from tachograph_collector.store.tokens import (
     create_token,
@@ -174,6 +174,31 @@ def test_on_loopback_nobody_needs_a_token_until_there_is_one(client: AppClient, 
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["www-authenticate"] == 'Bearer realm="tachograph"'
     assert client.get("/probe/read", headers=bearer(token)).status_code == 200
+
+
+def test_while_its_database_is_away_it_stays_as_open_or_closed_as_it_was(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailableError("away")
+
+    clock = Clock()
+    app = probed(Settings(database_url=str(sqlite)), sqlite)
+    app.state.service.identify = Doorkeeper(Settings(database_url=str(sqlite)), sqlite, clock).identify
+    with AppClient(app, base_url=LOOPBACK) as client:
+        assert client.get("/probe/read").status_code == 200
+        monkeypatch.setattr(access, "any_token", away)
+        monkeypatch.setattr(access, "find_token", away)
+        clock.now_s += 60
+        assert client.get("/probe/read").status_code == 200
+        monkeypatch.undo()
+        token = make(sqlite)
+        clock.now_s += 60
+        assert client.get("/probe/read").status_code == 401
+        monkeypatch.setattr(access, "find_token", away)
+        answer = client.get("/probe/read", headers=bearer(token))
+        assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+        assert token not in answer.text
 
 
 def test_it_does_not_open_again_when_its_last_token_is_gone(client: AppClient, database: Database) -> None:

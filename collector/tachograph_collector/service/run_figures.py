@@ -22,7 +22,7 @@ WINDOWS_US: Final = {"1h": HOUR_US, "24h": 24 * HOUR_US}
 SHOWN_AFTER_END_US: Final = HOUR_US // 4
 """A finished run's series stay so long after its end, so that its last values are scraped."""
 NUM_STRAGGLERS: Final = 5
-NEWEST_STEPS: Final = 8
+NEWEST_STEPS: Final = 5
 """So many of a rank's newest steps make its median."""
 MAX_PIECES: Final = 20_000
 LOOK_BACK_US: Final = 10 * 60_000_000
