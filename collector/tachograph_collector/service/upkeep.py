@@ -111,6 +111,7 @@ def jobs_for(settings: Settings, database: Database) -> list[Job]:
     return [
         Job("the sign of life", ALIVE_EVERY_S, lambda: say_alive(database, settings.replica)),
         Job("making partitions", PARTITIONS_EVERY_S, lambda: _make_partitions(database)),
+        Job("packing stored steps together", COMPACT_EVERY_S, lambda: compactor.work(COMPACT_FOR_S)),
         Job("deleting what is old", PRUNE_EVERY_S, lambda: _prune(database, retention_of(settings))),
     ]
 
