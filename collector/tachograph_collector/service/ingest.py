@@ -25,7 +25,6 @@ from tachograph_collector.service.access import access_for
 from tachograph_collector.service.events_described import REQUEST, RESPONSES
 from tachograph_collector.service.gather import NotStoredError, StoppingError
 from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, shown
-from tachograph_collector.service.settings import MEMORY_FACTOR
 from tachograph_collector.service.state import Service, service_of
 from tachograph_collector.service.waiting import Held
 from tachograph_collector.store.database import StoreUnavailableError
@@ -148,9 +147,8 @@ async def _decoded(
 
     def work(max_bytes: int) -> tuple[str, decode.Decoded]:
         data = body.unpacked(packed, wanted.encoding, max_bytes)
-        held.take(len(data) * MEMORY_FACTOR)
         batch_id = wanted.batch_id or "content-" + hashlib.sha256(data).hexdigest()
-        return batch_id, decode.decode_body(data, bounds, wanted.may_write)
+        return batch_id, decode.decode_body(data, bounds, wanted.may_write, held.take)
 
     max_bytes = service.settings.max_events_bytes
     if len(packed) <= INLINE_BYTES:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from tachograph_collector.service.problems import later
+from tachograph_collector.service.problems import Problem, later
+from tachograph_collector.service.units import shown_bytes
 
 BUSY_AFTER_S = 2.0
 
@@ -40,7 +41,14 @@ class Held:
         self._num_bytes = 0
 
     def take(self, num_bytes: int) -> None:
-        """Hold so many bytes more; raises ``Problem`` 503 where there are none."""
+        """Hold so many bytes more; raises ``Problem`` 503 where there are none, 413 where there never could be."""
+        if self._num_bytes + num_bytes > self._waiting.max_bytes:
+            raise Problem(
+                413,
+                "Too large",
+                f"the body's events take more than the {shown_bytes(self._waiting.max_bytes)} of memory that all may "
+                "take together; send it in smaller batches",
+            )
         if not self._waiting.change(num_bytes):
             raise later(503, "the collector has no memory left for more; it stores what it took first", BUSY_AFTER_S)
         self._num_bytes += num_bytes

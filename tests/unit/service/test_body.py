@@ -57,8 +57,11 @@ def test_an_announced_length_that_is_too_large_is_enough_to_be_refused() -> None
 
 def test_memory_that_is_not_there_is_not_taken_and_all_is_let_go() -> None:
     waiting = Waiting(10)
-    assert status_of(lambda: read(b"x" * 6, b"x" * 6, waiting=waiting)) == 503
-    assert waiting.num_bytes == 0
+    waiting.change(5)
+    assert status_of(lambda: read(b"x" * 3, b"x" * 3, waiting=waiting)) == 503
+    assert waiting.num_bytes == 5
+    waiting.change(-5)
+    assert status_of(lambda: read(b"x" * 6, b"x" * 6, waiting=waiting)) == 413
     assert read(b"x" * 10, waiting=waiting) == b"x" * 10
     assert waiting.num_bytes == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -127,6 +128,39 @@ def test_runs_that_the_token_may_not_write_to_are_refused_line_by_line() -> None
 def test_only_so_many_refused_lines_are_kept_and_all_are_counted() -> None:
     found = decode_body(b"x\n" * (decode.MAX_KEPT + 5), LIVE)
     assert (len(found.rejected), found.num_rejected) == (decode.MAX_KEPT, decode.MAX_KEPT + 5)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        line(rank=3, node="n1", attempt="1", loss=2.5, dur=4.0) * 5000,
+        b'{"kind":"step","t":1800000000,"run":"a","step":1}\n' * 5000,
+        line(pad="y" * 100) * 5000,
+        line("x", a=1, b=2, c=[], d={}, e=3) * 5000,
+        line("x", a=[[]] * 40) * 5000,
+        b"x\n" * 5000,
+    ],
+)
+def test_no_body_takes_more_memory_than_was_charged_for_it(body: bytes) -> None:
+    charged: list[int] = []
+    decode_body(line() + line("x"), LIVE)
+    tracemalloc.start()
+    try:
+        found = decode_body(body, LIVE, charge=charged.append)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.events or found.rejected
+    kept_bytes = sum(200 + len(each.line) + 2 * len(each.reason) for each in found.rejected)
+    assert peak_bytes <= sum(charged) + kept_bytes
+
+
+def test_a_body_for_which_there_is_no_memory_is_not_decoded() -> None:
+    def charge(_: int) -> None:
+        raise Problem(503, "x", "y")
+
+    with pytest.raises(Problem):
+        decode_body(line(), LIVE, charge=charge)
 
 
 def test_a_body_of_too_many_lines_is_to_be_sent_in_smaller_ones() -> None:
