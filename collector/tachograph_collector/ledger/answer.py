@@ -182,7 +182,7 @@ class GenerationBooks:
     # -- what has changed --------------------------------------------------------------------------------------------
 
     def _changed_since(self, dirty_us: int | None, first: int = 0) -> int:
-        """The first moment that may be booked differently from last time; attempts before ``first`` are as they were."""
+        """The first moment that may be booked differently from last time; attempts before ``first`` stand."""
         spans = self._generation.spans
         span_signature = tuple((span.start_us, span.end_us, span.status) for span in spans)
         since = FAR if dirty_us is None else dirty_us

@@ -12,7 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Final
+
+from sqlalchemy import delete
 
 from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder, RunRefusedError, Turn
@@ -20,11 +23,15 @@ from tachograph_collector.live.leases import LeaseLostError
 from tachograph_collector.live.pace import Pace
 from tachograph_collector.live.snapshot import Fold, LiveCounters, LiveSnapshot, SetAside
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
+from tachograph_collector.store.folded import upsert
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.schema import replicas
 
 logger: Final = logging.getLogger("tachograph.keeper")
 
 STOPS_WITHIN_S: Final = 30.0
+FORGOTTEN_US: Final = 86_400_000_000
+"""A collector that was not seen for a day is not listed any more."""
 SHARE_OF_POLLS: Final = 20
 """Asking for runs takes at most one part in so many of the time."""
 
@@ -59,6 +66,8 @@ class Keeper:
         self._thread: threading.Thread | None = None
         self._counters = LiveCounters()
         self._num_waiting = 0
+        self._started_us: int | None = None
+        self._version = version("tachograph")[:50]
         self._poll_due_us = self._poll_earliest_us = self._renew_due_us = 0
         self._snapshot = LiveSnapshot()
         self.watchers: list[Callable[[Fold], None]] = []
@@ -153,7 +162,13 @@ class Keeper:
 
     def _renew(self) -> None:
         with self._database.write() as connection:
-            held = leases.renew(connection, self.holder, self._database.now_us(connection))
+            now_us = self._database.now_us(connection)
+            held = leases.renew(connection, self.holder, now_us)
+            leases.give_back(connection, self.holder, held.keys() - self._folders.keys(), now_us)
+            self._started_us = min(self._started_us or now_us, now_us)
+            row = {"replica": self.holder, "started_us": self._started_us, "seen_us": now_us, "version": self._version}
+            upsert(connection, replicas, [row])
+            connection.execute(delete(replicas).where(replicas.c.seen_us < now_us - FORGOTTEN_US))
         for run, folder in list(self._folders.items()):
             if held.get(run) != folder.lease.fence:
                 self._lose(run)
@@ -273,7 +288,8 @@ class Keeper:
         except LeaseLostError:
             self._lose(run)
         except StoreUnavailableError:
-            self._drop(run)  # opened anew when the database is back
+            self._drop(run)  # opened anew when the database is back, by whoever takes it then
+            self._renew_due_us = 0
             raise
         except (RunRefusedError, StoreError) as error:
             self._put_aside(folder, str(error))
@@ -316,6 +332,11 @@ class Keeper:
                 logger.exception("run %r: not saved at the end", folder.name)
         self._folders.clear()
         self._due.clear()
+        try:
+            with self._database.write() as connection:
+                connection.execute(delete(replicas).where(replicas.c.replica == self.holder))
+        except StoreUnavailableError as error:
+            logger.info("%s; this collector is listed for another day", error)
         self._show()
 
     # -- what it shows -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ did writes nothing any more.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -108,6 +109,16 @@ def renew(connection: Connection, holder: str, now_us: int) -> dict[RunKey, int]
         .returning(leases.c.tenant_id, leases.c.run_id, leases.c.fence)
     )
     return {RunKey(row[0], row[1]): row[2] for row in connection.execute(query)}
+
+
+def give_back(connection: Connection, holder: str, forgotten: Iterable[RunKey], now_us: int) -> None:
+    """Let go of leases of ``holder`` whose runs it has no folder of any more, to be taken again by anybody at once."""
+    for run in forgotten:
+        connection.execute(
+            update(leases)
+            .where(*_of(run), leases.c.holder == holder)
+            .values(holder=None, until_us=0, next_look_us=now_us)
+        )
 
 
 def hold(

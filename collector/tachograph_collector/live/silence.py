@@ -19,6 +19,7 @@ from tachograph_agent.events import (
     Failure,
     FailureWithdrawn,
     Heartbeat,
+    RunEnd,
     RunStart,
     Step,
     microseconds,
@@ -250,6 +251,9 @@ class Silence:
                 self._hear_of_death(received_us, event)
             case FailureWithdrawn():
                 self._hear_of_withdrawal(received_us, event)
+            case RunEnd():
+                for subject in list(self._open):
+                    self._clear(received_us, subject, {"run_ended": True})
             case RunStart(nodes=list()) if all(isinstance(name, str) for name in event.nodes):
                 for name in event.nodes[:MAX_NODES]:
                     self._expected.setdefault(name, received_us)
@@ -329,6 +333,9 @@ class Silence:
         if attempt is None:
             return concluded
         self._judge_expected(now_us)
+        for subject, incident in list(self._open.items()):
+            if incident.evidence.get("attempt", attempt) != attempt:
+                self._clear(now_us, subject, {"replaced": True})  # another attempt runs, without it
         watched = [it for it in self.nodes.values() if it.last_heartbeat_us is not None and it.state != "gone"]
         silent = [it for it in watched if it.state != "dead" and self._absent_us(it, now_us) >= _scaled(SUSPECT_US, it)]
         dying = [it for it in silent if self._judge_node(it, now_us)]
