@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from tachograph_collector.store.database import Database
 
 FOR_EVER: Final = "forever"
+
+_TAKEN: Final = {
+    "step": "pieces of steps",
+    "heartbeat": "pieces of heartbeats",
+    "event": "events",
+    "batch": "batch names",
+    "rejected": "rejected lines",
+}
 
 _EPILOG = f"""\b
 Examples:
@@ -80,56 +89,31 @@ def check(database_url: str | None, config: str | None) -> int:
 
 
 @db.command(epilog="\b\nExample:\n  tachograph db prune --steps 400d --heartbeats 30d")
-@click.option(
-    "--steps", metavar="TIME", default=FOR_EVER, help="Keep steps so long, such as 400d; for ever unless given."
-)
-@click.option(
-    "--events", metavar="TIME", default=FOR_EVER, help="Keep all other events so long; for ever unless given."
-)
-@click.option("--heartbeats", metavar="TIME", default="30d", show_default=True, help="Keep heartbeats so long.")
-@click.option(
-    "--batches",
-    metavar="TIME",
-    default="90d",
-    show_default=True,
-    help="Keep the names by which a batch that is sent twice is recognised so long.",
-)
-@click.option(
-    "--rejected", metavar="TIME", default="30d", show_default=True, help="Keep lines that were no event so long."
-)
+@click.option("--steps", metavar="TIME", help="Keep steps so long, such as 400d.")
+@click.option("--events", metavar="TIME", help="Keep all events but steps and heartbeats so long.")
+@click.option("--heartbeats", metavar="TIME", help="Keep heartbeats so long.")
+@click.option("--batches", metavar="TIME", help="Keep so long what a batch that is sent twice is recognised by.")
+@click.option("--rejected", metavar="TIME", help="Keep lines that were no event so long.")
 @_database_options[0]
 @_database_options[1]
-def prune(
-    steps: str,
-    events: str,
-    heartbeats: str,
-    batches: str,
-    rejected: str,
-    database_url: str | None,
-    config: str | None,
-) -> int:
+def prune(database_url: str | None, config: str | None, **told_ages: str | None) -> int:
     """Take out what was received longer ago than given; "forever" keeps a kind. No book and no minute is touched.
 
-    A run that is still running, or not booked to its end, keeps its steps and events, however old. A run whose steps
-    were pruned keeps its books and can't be booked anew.
+    What isn't given is as the collector is set (--keep-steps ...), which does the same every hour. A run that is still
+    running, or not booked to its end, keeps its steps and events, however old. A run whose steps were pruned keeps its
+    books and can't be booked anew.
     """
-    ages_us = {
-        "steps_us": _age_us("--steps", steps),
-        "events_us": _age_us("--events", events),
-        "heartbeats_us": _age_us("--heartbeats", heartbeats),
-        "batches_us": _age_us("--batches", batches),
-        "rejected_us": _age_us("--rejected", rejected),
-    }
+    ages_us = {f"{kind}_us": _age_us(f"--{kind}", age) for kind, age in told_ages.items() if age is not None}
     with _database(database_url, config) as database:
+        from tachograph_collector.service.upkeep import retention_of
         from tachograph_collector.store import prune as pruning
         from tachograph_collector.store.upgrade import prepare
 
-        retention = pruning.Retention(**ages_us)
+        as_set = retention_of(told.load({"database_url": database_url}, file=config))
+        retention = replace(as_set, **ages_us)
         prepare(database)
         report = pruning.prune(database, retention)
-    names = {"step": "pieces of steps", "heartbeat": "pieces of heartbeats", "event": "events", "batch": "batch names"}
-    names["rejected"] = "rejected lines"
-    taken = [f"{num:,} {names[kind]}" for kind, num in report.num_rows.items() if num]
+    taken = [f"{num:,} {_TAKEN[kind]}" for kind, num in report.num_rows.items() if num]
     if report.partitions:
         taken.append(f"whole weeks: {', '.join(report.partitions)}")
     click.echo(f"pruned {', '.join(taken)}" if taken else "nothing was old enough to be pruned")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import databases
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import select, update
 from tachograph_agent.events import AttemptStart, Heartbeat, RunEnd, RunStart, Step
+from tachograph_collector.cli.main import cli
 from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder
 from tachograph_collector.live.pace import Pace
@@ -23,9 +24,19 @@ from tachograph_collector.store.writer import Batch, store
 T0 = 1_760_000_000.0
 
 
-def _db(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from tachograph_collector.cli.main import main; main()", "db", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@dataclass
+class Done:
+    """How a command ended and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def _db(*arguments: str) -> Done:
+    result = CliRunner().invoke(cli, ["db", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
 
 
 def _folded_run(database: Database, name: str = "atlas") -> RunKey:
@@ -106,12 +117,25 @@ def test_prune_takes_what_is_old_and_says_so(database: Database, database_url: s
     key = _folded_run(database)
     assert "nothing was old enough" in _db("prune", "--database-url", database_url).stdout
     _age(database, key, 60)
-    pruned = _db("prune", "--database-url", database_url, "--steps", "50d")
+    kept = ["--steps", "50d", "--heartbeats", "50d", "--batches", "forever"]
+    pruned = _db("prune", "--database-url", database_url, *kept)
     assert (pruned.returncode, pruned.stderr) == (0, "")
     assert pruned.stdout == "pruned 1 pieces of steps, 1 pieces of heartbeats\n"
     with database.read() as connection:
         assert connection.execute(select(schema.samples.c.num)).all() == []
         assert len(connection.execute(select(schema.events.c.seq)).all()) == 3
+
+
+def test_what_is_not_given_is_kept_as_the_collector_is_set(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    key = _folded_run(database)
+    _age(database, key, 60)
+    config = tmp_path / "collector.toml"
+    config.write_text('keep_heartbeats = "50d"\nkeep_batches = "100d"\n', encoding="utf-8")
+    pruned = _db("prune", "--database-url", database_url, "--config", str(config))
+    assert (pruned.returncode, pruned.stderr) == (0, "")
+    assert pruned.stdout == "pruned 1 pieces of heartbeats\n"
 
 
 @pytest.mark.parametrize(("option", "value"), [("--steps", "2d"), ("--batches", "1h"), ("--events", "soon")])
