@@ -43,8 +43,9 @@ $(TORCH_STAMP): $(STAMP)
 test-torch: $(TORCH_STAMP) ## Train with PyTorch on two "nodes", disturb it, and hold the ledger to the test's own account
 	$(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
 
-proof: $(TORCH_STAMP) ## The same with disturbances as long as in earnest: a freeze of 45 s, two minutes without collector
+proof: $(TORCH_STAMP) ## The same with disturbances as long as in earnest, and ten times the faults on the collector
 	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
+	TACHOGRAPH_CHAOS=long $(BIN)/pytest -q tests/e2e/test_chaos.py
 
 check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .
