@@ -209,11 +209,9 @@ class RunLedger:
                     if isinstance(event, RunEnd) or any(other[1] == 6 and other[0] <= t_us for other in self._fences):
                         self._touch(t_us)
             case Phase() | PhaseStart():
-                self._reshaped = True
                 changed_us = self._phases.add(event)
                 if changed_us is not None:
-                    self._touch(changed_us)
-                    self._soil(changed_us)
+                    self._take_phase(changed_us)
             case AllocationStart() | AllocationEnd():
                 self._reshaped = True
                 # What was booked by the old ones must be taken back by the old ones: they are left as they are.
@@ -259,6 +257,16 @@ class RunLedger:
     def _touch(self, at_us: int) -> None:
         for track in self._tracks.values():
             track.touch(at_us)
+
+    def _take_phase(self, changed_us: int) -> None:
+        """Let a phase change what is booked from this time on; mostly that is of the running attempt alone."""
+        for track in self._tracks.values():
+            if track.reach_us >= changed_us:
+                track.touch(changed_us)
+        self._soil(changed_us)
+        last = self._generations[-1].last_outing if self._generations else None
+        if last is None or changed_us <= last.begin_us:
+            self._reshaped = True
 
     def _soil(self, at_us: int) -> None:
         self._dirty_us = at_us if self._dirty_us is None else min(self._dirty_us, at_us)
@@ -367,9 +375,10 @@ class RunLedger:
         end_us = self.latest_us if now_us is None else max(now_us, self.latest_us)
         spans = current.spans
         spans = [*spans[:-1], RunSpan(spans[-1].start_us, max(end_us, spans[-1].start_us), "running")]
-        if not current.extend(outings[-1], spans, track.dirty_us, end_us):
+        dirty_us = min((us for us in (track.dirty_us, self._dirty_us) if us is not None), default=None)
+        if not current.extend(outings[-1], spans, dirty_us, end_us):
             return False
-        track.dirty_us = None
+        track.dirty_us = self._dirty_us = None
         self.num_set_aside.clear()
         self._count_set_aside(list(self._tracks.values()), [])
         self._stale, self._settled_for = False, now_us

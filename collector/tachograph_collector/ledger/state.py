@@ -62,6 +62,7 @@ class TrackState(Struct):
     pieces: list[Piece]
     anchors: list[AnchorState]
     num_set_aside: int
+    reach_us: int
 
 
 class MinutesState(Struct):

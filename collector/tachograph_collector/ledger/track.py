@@ -66,6 +66,8 @@ class Track:
         self.num_set_aside = 0
         self.anchors: list[Anchor] = [Anchor(-1, 0, 0, 0, None, None, 0)]
         self.dirty_us: int | None = None
+        self.reach_us = -1
+        """The time of the latest record of any rank, save, start or rollback: nothing after it can change a piece."""
         self._phases = phases
         self._fences = fences
         self._reader = reader
@@ -90,6 +92,7 @@ class Track:
             pieces=self.pieces[: anchor.num_pieces],
             anchors=[AnchorState(*msgspec.structs.astuple(known)) for known in self.anchors],
             num_set_aside=self.num_set_aside,
+            reach_us=self.reach_us,
         )
 
     def restore(self, state: TrackState) -> None:
@@ -106,6 +109,7 @@ class Track:
         self.legs, self.pieces = state.legs, state.pieces
         self.anchors = [Anchor(*msgspec.structs.astuple(known)) for known in state.anchors]
         self.num_set_aside = state.num_set_aside
+        self.reach_us = state.reach_us
 
     @property
     def is_stale(self) -> bool:
@@ -122,6 +126,7 @@ class Track:
     def add_step(self, row: StepRow, rank: int) -> None:
         """Take one step record of one rank (-1 for none)."""
         lead = self.lead
+        self.reach_us = max(self.reach_us, row[0])
         if lead is None:
             self.lead = lead = rank
         if rank == lead:
@@ -137,6 +142,7 @@ class Track:
             start = len(self.steps) + self.num_dropped
             self.plain[start] = (start + len(rows), alive_us)
         self.steps.extend(rows)
+        self.reach_us = max(self.reach_us, rows[-1][0])
         self._stale = True
         if self.ahead:
             self._prune_ahead()
@@ -221,6 +227,7 @@ class Track:
         self.touch(microseconds(event.t))
 
     def _add_other(self, others: list[Other], other: Other) -> None:
+        self.reach_us = max(self.reach_us, other[0])
         place = bisect_left(others, other[0], key=_other_time)
         key = _identity(other)
         while place < len(others) and others[place][0] == other[0]:
@@ -232,6 +239,7 @@ class Track:
 
     def add_save(self, event: SaveEvent) -> None:
         """Take one report of a save."""
+        self.reach_us = max(self.reach_us, microseconds(event.t))
         log = self.save_logs.get(event.step)
         if log is None:
             log = self.save_logs[event.step] = SaveLog(event.step)
