@@ -132,8 +132,7 @@ class World:
         else:
             url = f"postgresql://postgres@127.0.0.1:{self.to_database[number].port}/{self._database_name()}"
         command = [str(_PROGRAMS / "tachograph"), "collector", "--port", str(self.ports[number]), "--database-url", url]
-        environment = self._environment | {"TACHOGRAPH_LEASE": "3s"}
-        return Process(f"collector {number}", command, environment, self.folder / f"collector-{number}.log")
+        return Process(f"collector {number}", command, self._environment, self.folder / f"collector-{number}.log")
 
     def _database_name(self) -> str:
         assert self.postgresql is not None
@@ -166,7 +165,7 @@ class World:
             "freeze an agent": lambda: self._freeze(self._an_agent()),
             "stop an agent": lambda: self._kill(self._an_agent(), signal.SIGTERM),
             "kill a collector": lambda: self._kill(self._a_collector()),
-            "freeze a collector": lambda: self._freeze(self._a_collector()),
+            "freeze a collector": lambda: self._freeze(self._a_collector(), 12.0),
             "stop a collector": lambda: self._kill(self._a_collector(), signal.SIGTERM),
             "cut agents off": lambda: self._network(self.to_collectors, None),
             "refuse agents": lambda: self._network(self.to_collectors, "refuse"),
@@ -198,10 +197,12 @@ class World:
         process.end(how)
         process.start()
 
-    def _freeze(self, process: Process) -> None:
+    def _freeze(self, process: Process, now_and_then_s: float = 2.0) -> None:
+        """For a moment; now and then longer, a collector for longer than its leases last: it wakes up without runs."""
         process.signal(signal.SIGSTOP)
-        # Now and then for longer than a lease lasts: it wakes up as one that has lost its runs.
-        self._moment(4.0 if self.chance.random() < 0.1 else 0.4)
+        if self.chance.random() < 0.15:
+            time.sleep(now_and_then_s)
+        self._moment()
         process.signal(signal.SIGCONT)
 
     def _network(self, proxies: list[Proxy], mode: Mode | None) -> None:
