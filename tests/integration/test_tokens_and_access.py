@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,10 +13,11 @@ from typing import Any
 import pytest
 from app_client import AppClient
 from fastapi import Depends, FastAPI
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 from tachograph_collector.service import access
 from tachograph_collector.service.access import Access, Doorkeeper, require
 from tachograph_collector.service.app import create_app
+from tachograph_collector.service.problems import Problem
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
@@ -304,21 +308,56 @@ def test_revocation_and_expiry_are_seen_within_seconds(database: Database) -> No
 
 
 def test_a_remembered_token_costs_no_look_up_and_made_up_ones_stay_bounded(
-    client: AppClient, database: Database, monkeypatch: pytest.MonkeyPatch
+    sqlite_client: AppClient, sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = make(database)
+    token = make(sqlite)
+    assert sqlite_client.get("/probe/read", headers=bearer(token)).status_code == 200
     looked_up: list[str] = []
     monkeypatch.setattr(access, "find_token", lambda connection, token_id: looked_up.append(token_id))
     monkeypatch.setattr(access, "MAX_REMEMBERED", 5)
     for number in range(20):
         made_up = f"tachograph_{number:016x}_{'0' * 64}"
-        assert client.get("/probe/read", headers=bearer(made_up)).status_code == 401
-        assert client.get("/probe/read", headers=bearer(made_up)).status_code == 401
+        assert sqlite_client.get("/probe/read", headers=bearer(made_up)).status_code == 401
+        assert sqlite_client.get("/probe/read", headers=bearer(made_up)).status_code == 401
     assert len(looked_up) == 20
-    keeper = client.app.state.service.extra["doorkeeper"]
-    assert len(keeper._remembered) == 5
+    assert sqlite_client.get("/probe/read", headers=bearer(token)).status_code == 200
+    assert len(looked_up) == 20, "what is made up pushes nothing out that is real"
+    keeper = sqlite_client.app.state.service.extra["doorkeeper"]
+    assert len(keeper._strangers) == 5
     assert keeper.num_refused["unknown"] == 40
-    assert token
+
+
+def test_a_flood_of_made_up_tokens_is_told_to_wait_and_holds_up_no_real_one(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, clock = make(sqlite), Clock()
+    real_id, real = (split(token) or ("", ""))[0], access.find_token
+    may_answer = threading.Event()
+
+    def find(connection: Connection, token_id: str) -> Any:
+        if token_id != real_id:
+            assert may_answer.wait(30)
+        return real(connection, token_id)
+
+    monkeypatch.setattr(access, "find_token", find)
+    doorkeeper = Doorkeeper(Settings(database_url=str(sqlite)), sqlite, clock)
+
+    async def work() -> None:
+        await doorkeeper.access_of(token)
+        made_up = [f"tachograph_{number:016x}_{'0' * 64}" for number in range(access.MAX_STRANGERS + 10)]
+        flood = [asyncio.create_task(doorkeeper.access_of(each)) for each in made_up]
+        await asyncio.sleep(0)
+        clock.now_s += 60
+        assert (await doorkeeper.access_of(token)).tenant_id == 1
+        may_answer.set()
+        told = await asyncio.gather(*flood, return_exceptions=True)
+        assert Counter(each.status for each in told if isinstance(each, Problem)) == {
+            401: access.MAX_STRANGERS,
+            503: 10,
+        }
+
+    asyncio.run(work())
+    doorkeeper.close()
 
 
 def test_run_patterns_are_whole_case_sensitive_shell_patterns() -> None:

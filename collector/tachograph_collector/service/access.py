@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from tachograph_collector.service.problems import Problem
+from tachograph_collector.service.problems import Problem, later
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import service_of
 from tachograph_collector.store.database import Database, StoreUnavailableError
@@ -27,8 +27,9 @@ from tachograph_collector.store.tokens import SCOPES, TokenRecord, any_token, fi
 DEFAULT_TENANT_ID: Final = 1
 REMEMBERED_S: Final = 3.0
 MAX_REMEMBERED: Final = 4096
-LOOKUP_THREADS: Final = 2
-"""Few, so that a flood of made-up tokens waits for itself and for nobody else's connections."""
+MAX_STRANGERS: Final = 256
+"""IDs never seen before that are looked up at once. They have a thread of their own: a flood of made-up tokens waits
+for itself, and neither for nor before those that are known."""
 
 _T = TypeVar("_T")
 _CHALLENGE: Final = 'Bearer realm="tachograph"'
@@ -53,7 +54,7 @@ EVERYTHING: Final = Access(DEFAULT_TENANT_ID, frozenset(SCOPES))
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    record: TokenRecord | None
+    record: TokenRecord
     state: str
     until_s: float
 
@@ -67,10 +68,14 @@ class Doorkeeper:
         self._may_be_open = settings.is_loopback or settings.insecure
         self._cookie = cookie_name(settings)
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
-        self._under_way: dict[str, asyncio.Task[_Remembered]] = {}
+        self._strangers: OrderedDict[str, float] = OrderedDict()
+        """IDs that there aren't, until when that is remembered."""
+        self._num_strangers = 0
+        self._under_way: dict[str, asyncio.Task[_Remembered | None]] = {}
         self._open_until_s = float("-inf")
         self._asking_open: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="tachograph-access")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tachograph-access")
+        self._strangers_thread = ThreadPoolExecutor(1, thread_name_prefix="tachograph-strangers")
         self.num_refused: Counter[str] = Counter()
 
     async def identify(self, connection: HTTPConnection) -> Access:
@@ -88,10 +93,8 @@ class Doorkeeper:
         if parts is None:
             raise self._refused("unknown", "that is no token of this collector's; expected tachograph_…", invalid=True)
         token_id, secret = parts
-        known = self._remembered.get(token_id)
-        if known is None or known.until_s <= self._clock():
-            known = await self._looked_up(token_id)
-        if known.record is None or not known.record.is_secret(secret):
+        known = await self._known(token_id)
+        if known is None or not known.record.is_secret(secret):
             raise self._refused("unknown", "nobody here knows that token; ask for another", invalid=True)
         if known.state != "active":
             raise self._refused(known.state, f"token {token_id} is {known.state}; ask for another", invalid=True)
@@ -99,7 +102,8 @@ class Doorkeeper:
 
     def close(self) -> None:
         """Let the threads end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._thread, self._strangers_thread):
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def _presented(self, connection: HTTPConnection) -> str | None:
         header = connection.headers.get("authorization")
@@ -122,7 +126,7 @@ class Doorkeeper:
     async def _ask_open(self) -> None:
         began_s = self._clock()
         try:
-            if await self._in_thread(self._any_token):
+            if await self._in_thread(self._thread, self._any_token):
                 self._may_be_open = False  # for good: it doesn't open again as its last token ends
         except StoreUnavailableError:
             # Nobody can make a token in a database that is away: what was known of it still holds.
@@ -135,32 +139,45 @@ class Doorkeeper:
         if not task.cancelled():
             task.exception()  # whoever waits is told; if all went away, nobody misses it
 
-    async def _looked_up(self, token_id: str) -> _Remembered:
+    async def _known(self, token_id: str) -> _Remembered | None:
+        """The token with that ID as it was within the last ``REMEMBERED_S``; None if there is none."""
+        known, now_s = self._remembered.get(token_id), self._clock()
+        if known is not None and now_s < known.until_s:
+            return known
+        if now_s < self._strangers.get(token_id, float("-inf")):
+            return None
         task = self._under_way.get(token_id)
         if task is None:
-            task = asyncio.ensure_future(self._look_up(token_id))
+            is_stranger = known is None
+            if is_stranger and self._num_strangers >= MAX_STRANGERS:
+                raise later(503, "too many unknown tokens are being looked up; try again", REMEMBERED_S)
+            self._num_strangers += is_stranger
+            task = asyncio.ensure_future(self._look_up(token_id, is_stranger=is_stranger))
             self._under_way[token_id] = task
-            task.add_done_callback(lambda done: self._looked_up_now(token_id, done))
+            task.add_done_callback(lambda done: self._looked_up(token_id, done, is_stranger=is_stranger))
         # A client that goes away must not take the look-up from the others that wait for it.
         return await asyncio.shield(task)
 
-    def _looked_up_now(self, token_id: str, task: asyncio.Task[_Remembered]) -> None:
+    def _looked_up(self, token_id: str, task: asyncio.Task[_Remembered | None], *, is_stranger: bool) -> None:
+        self._num_strangers -= is_stranger
         self._under_way.pop(token_id, None)
         if not task.cancelled():
             task.exception()  # told to who still waits; asyncio must not complain where nobody does
 
-    async def _look_up(self, token_id: str) -> _Remembered:
+    async def _look_up(self, token_id: str, *, is_stranger: bool) -> _Remembered | None:
         began_s = self._clock()
-        record, now_us = await self._in_thread(lambda: self._find(token_id))
-        known = _Remembered(record, record.state(now_us) if record else "unknown", began_s + REMEMBERED_S)
-        self._remembered[token_id] = known
-        self._remembered.move_to_end(token_id)
-        while len(self._remembered) > MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
+        thread = self._strangers_thread if is_stranger else self._thread
+        record, now_us = await self._in_thread(thread, lambda: self._find(token_id))
+        if record is None:
+            self._remembered.pop(token_id, None)
+            _remember(self._strangers, token_id, began_s + REMEMBERED_S)
+            return None
+        known = _Remembered(record, record.state(now_us), began_s + REMEMBERED_S)
+        _remember(self._remembered, token_id, known)
         return known
 
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def _in_thread(self, thread: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     def _find(self, token_id: str) -> tuple[TokenRecord | None, int]:
         with self._database.read() as connection:
@@ -174,6 +191,13 @@ class Doorkeeper:
         self.num_refused[reason] += 1
         challenge = f'{_CHALLENGE}, error="invalid_token"' if invalid else _CHALLENGE
         return Problem(401, "Not known", detail, headers={"WWW-Authenticate": challenge})
+
+
+def _remember(told: OrderedDict[str, _T], token_id: str, what: _T) -> None:
+    told[token_id] = what
+    told.move_to_end(token_id)
+    while len(told) > MAX_REMEMBERED:
+        told.popitem(last=False)
 
 
 def cookie_name(settings: Settings) -> str:

@@ -83,7 +83,8 @@ class Guard:
             return None
         origin = headers.get("origin")
         if origin is None:
-            by_cookie = "authorization" not in headers and self._cookie in headers.get("cookie", "")
+            cookies = "; ".join(headers.getlist("cookie"))
+            by_cookie = "authorization" not in headers and self._cookie in cookies
             if not by_cookie or headers.get("sec-fetch-site") == "same-origin":
                 return None
             return _refused("a write that a cookie allows has to say in Origin which page it is from")

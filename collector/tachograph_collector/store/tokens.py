@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, insert, null, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from tachograph_collector.store.database import StoreError
 from tachograph_collector.store.schema import tenants, tokens
@@ -144,9 +145,13 @@ def tenant_named(connection: Connection, name: str, *, create: bool = False) -> 
         raise StoreError(
             f"{name[:50]!r} can't be a tenant's name; expected 1 to {_MAX_NAME} characters that can be seen"
         )
-    tenant_id = int(connection.execute(select(func.coalesce(func.max(tenants.c.tenant_id), 0))).scalar_one()) + 1
-    connection.execute(insert(tenants).values(tenant_id=tenant_id, name=name))
-    return tenant_id
+    put = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    while True:  # two may make one at the same time: of one name, or with one number
+        newest = connection.execute(select(func.coalesce(func.max(tenants.c.tenant_id), 0))).scalar_one()
+        connection.execute(put(tenants).values(tenant_id=newest + 1, name=name).on_conflict_do_nothing())
+        found = connection.execute(select(tenants.c.tenant_id).where(tenants.c.name == name)).scalar()
+        if found is not None:
+            return int(found)
 
 
 def _hash(secret: str) -> bytes:
