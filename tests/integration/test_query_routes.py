@@ -122,6 +122,29 @@ def test_the_summary_of_a_window_is_what_replay_says_of_it(
     assert answer["details"]["window"] == asked
 
 
+def test_the_model_of_a_run_that_goes_on_is_kept_until_the_run_differs(client: AppClient, database: Database) -> None:
+    start = 1_772_323_200.0
+    events = [event for event in short_run() if event.t <= start + HOUR]
+    with database.write() as connection:
+        run = stored_runs.add_run(connection, "llama", run_id=7)
+
+    def exposure_s(version: int, now: float, more: list[AnyEvent]) -> float:
+        one = stored_runs.booked([*events, *more], int(now * 1e6))[0]
+        with database.write() as connection:
+            stored_runs.write(connection, run, "llama", one, version=version)
+        answer = told(client.get(at("llama", "/model")))
+        assert answer["version"] == version
+        assert told(client.get(at("llama", "?judge=true")))["model"] == answer["model"]
+        return float(answer["model"]["measured"]["exposure_s"])
+
+    assert exposure_s(1, start + HOUR, []) == HOUR
+    assert exposure_s(2, start + HOUR + 0.3, []) == HOUR
+    assert exposure_s(3, start + HOUR + 0.35, []) == HOUR
+    assert exposure_s(4, start + HOUR + 10, []) == HOUR + 10
+    stopped = Failure(t=start + HOUR + 10.1, run="llama", category="gpu")
+    assert exposure_s(5, start + HOUR + 10.2, [stopped]) > HOUR + 10.1
+
+
 NAMES = (
     "llama", "team/llama/70b", "a.b", "100%", "run#2", "run#0", "a\nb", "<script>alert(1)</script>", "x' OR '1'='1",
     "%2F", "a?b=c&d", "größe ☃", "..%2f..", "a b+c", "a;b", "-", "/", "//", "x/minutes", "[a]*?", "A%5fb",
@@ -373,6 +396,8 @@ def test_steps_are_thinned_out_to_their_least_mean_and_most(client: AppClient, d
     two = told(client.get(at("llama", "/steps?rank=2&rank=0&points=3&metric=step_s")))["steps"]
     assert [row["rank"] for row in two] == [0, 0, 0, 2, 2, 2]
     assert "loss_mean" not in two[0]
+    twice = told(client.get(at("llama", "/steps?metric=loss&metric=loss&metric=step_s&points=1")))["steps"]
+    assert twice[0]["loss_max"] == 100.0
     part = told(client.get(at("llama", f"/steps?rank=0&since={start + 600}&until={start + 660}")))
     assert [(row["first_step"], row["last_step"]) for row in part["steps"]] == [(10, 10)]
     assert told(client.get(at("llama", "/steps?node=n2&points=1")))["records"] == 100
@@ -626,7 +651,7 @@ def test_a_misspelt_parameter_is_not_passed_over(client: AppClient, database: Da
     detail = problem(client.get(at("llama", "/gate?min_goodput=0.5&untill=5")), 422)
     assert "untill" in detail
     assert "min_goodput" in detail
-    assert "-" in problem(client.get(at("llama", "/minutes?run=other")), 422)
+    assert "leave one out" in problem(client.get(at("llama", "/minutes?run=other")), 422)
 
 
 # -- what is documented ---------------------------------------------------------------------------------------------

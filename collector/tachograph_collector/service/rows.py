@@ -69,6 +69,7 @@ def minutes(
             description="Length of one row: whole minutes, such as 1m, 5m, 1h, 1d; counted from 1970 in UTC.",
             examples=["1h"],
             max_length=20,
+            json_schema_extra={"pattern": "^[1-9][0-9]{0,1}(m|h|d)$"},
         ),
     ] = "1m",
 ) -> Response:

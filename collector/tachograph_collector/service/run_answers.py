@@ -51,11 +51,11 @@ class RecordsAsJson:
 
 def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool) -> bytes:
     """The run as ``replay --json`` has it, its ``origin`` as stored, and ``stored``: as of when and what it stands."""
-    report = ask.report(stored, window, with_segments=with_model)
+    report = ask.report(stored, window, with_segments=False)
     bare = Details([], [], [], report.details.anomalies, report.details.minutes, [])
     told = run_object(replace(report, details=bare))
     if with_model:
-        told["model"] = model_of(ask, stored, report)
+        told["model"] = model_of(ask, stored, window, report)
     details = told["details"]
     records = RecordsAsJson.of(ask, stored)
     for name, pieces, rows in (
@@ -71,14 +71,36 @@ def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool
     return msgspec.json.encode({**told, "stored": stored_object(stored)})
 
 
-def model_of(ask: Asked, stored: StoredBooks, report: RunReport) -> dict[str, Any] | None:
-    """What the model says of the run or a window of it; null for one of no length. That of the whole run is kept."""
+def model_of(
+    ask: Asked, stored: StoredBooks, window: Window, clipped: RunReport | None = None
+) -> dict[str, Any] | None:
+    """What the model says of the run or a window of it; null for one of no length. ``clipped`` is that window.
 
-    def judge() -> dict[str, Any] | None:
-        judgement = judged(report)
-        return None if judgement is None else model_object(judgement)
+    Of a run that goes on it may be the judgement of up to a ten-thousandth of the run's length ago, as long as nothing
+    has stopped it since: to judge a run of a month takes longer than all else that is told of it, and says the same.
+    """
+    last: tuple[Books, dict[str, Any] | None] | None = ask.cache.last_made("model", stored)
+    if window != Window():
+        return _judge(clipped or ask.report(stored, window))
+    if last is not None and _hardly_differ(last[0], stored.books):
+        return last[1]
+    return ask.cache.made("model", stored, lambda: (stored.books, _judge(ask.report(stored, window))))[1]
 
-    return judge() if report.window is not None else ask.cache.made("model", stored, judge)
+
+def _judge(report: RunReport) -> dict[str, Any] | None:
+    judgement = judged(report)
+    return None if judgement is None else model_object(judgement)
+
+
+def _hardly_differ(before: Books, now: Books) -> bool:
+    return (
+        before.status == now.status == "running"
+        and before.num_attempts == now.num_attempts
+        and before.num_failures == now.num_failures
+        and before.num_rollbacks == now.num_rollbacks
+        and 0 <= now.wall_us - before.wall_us <= now.wall_us // 10_000
+        and abs(before.accounts_us["lost"] - now.accounts_us["lost"]) <= now.wall_us // 10_000
+    )
 
 
 def stored_object(stored: StoredBooks) -> dict[str, Any]:

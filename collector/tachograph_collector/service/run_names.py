@@ -63,7 +63,7 @@ def name_of(
         Path(
             description="The run's name, percent-encoded as one segment (a `/` in it as `%2F`); "
             "or `-`, and the name in the parameter `run`.",
-            examples=["llama%2F70b"],
+            examples=["llama/70b"],
         ),
     ],
     elsewhere: Annotated[
@@ -74,14 +74,14 @@ def name_of(
     """The run's name. Raises ``Problem`` 404 for what can't be one."""
     if run == ELSEWHERE and elsewhere is not None:
         return elsewhere
-    if elsewhere is not None:
-        raise Problem(422, "Two runs", f"the run is named in the path; write {ELSEWHERE} there to name it as ?run=")
     try:
-        return unquote_to_bytes(run.encode("latin-1")).decode("utf-8")
+        name = unquote_to_bytes(run.encode("latin-1")).decode("utf-8")
     except UnicodeError as error:
-        raise Problem(
-            404, "No such run", f"no run is named {shown(run)}: that is not UTF-8, percent-encoded"
-        ) from error
+        raise Problem(404, "No such run", f"no run is named {shown(run)}, which is not UTF-8, encoded") from error
+    if elsewhere not in {None, name}:
+        both = f"the path names run {shown(name)}, the parameter run {shown(elsewhere)}"
+        raise Problem(422, "Two runs", f"{both}; leave one out")
+    return name
 
 
 RunName = Annotated[str, Depends(name_of)]

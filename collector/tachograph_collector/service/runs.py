@@ -110,7 +110,7 @@ def model(request: Request, run: RunName, access: Reader, window: AskedWindow) -
         etag = version_etag(stored)
         if is_known(request, etag):
             return unchanged(etag)
-        told = model_of(ask, stored, ask.report(stored, window))
+        told = model_of(ask, stored, window)
     answer = {"run": stored.books.run, "version": stored.version, "model": told}
     return json_answer(request, msgspec.json.encode(answer), etag)
 
@@ -128,7 +128,14 @@ def gated(
     run: RunName,
     access: Reader,
     window: AskedWindow,
-    min_goodput: Annotated[float, Query(description="The goodput that is asked for, 0 to 1.", examples=[0.9])],
+    min_goodput: Annotated[
+        float,
+        Query(
+            description="The goodput that is asked for, 0 to 1.",
+            examples=[0.9],
+            json_schema_extra={"minimum": 0, "maximum": 1},
+        ),
+    ],
 ) -> Response:
     """200 where the run's goodput is at least `min_goodput`, 409 where it is below or not known yet.
 

@@ -75,7 +75,9 @@ def steps(
         first_us = max(there.first_us or 0, since_us if since_us is not None else there.first_us or 0)
         last_us = (there.last_us or 0) + 1
         end_us = max(first_us + 1, last_us if until_us is None else min(last_us, until_us))
-        buckets = Buckets(first_us, end_us, min(points, end_us - first_us), rank, metric or METRICS)
+        buckets = Buckets(
+            first_us, end_us, min(points, end_us - first_us), rank, list(dict.fromkeys(metric or METRICS))
+        )
         buckets.add_all(step_pieces(ask.connection, which))
     head = {
         "run": run,

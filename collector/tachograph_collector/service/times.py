@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query
 
@@ -19,20 +19,28 @@ _NUMBER: Final = re.compile(r"-?\d{1,12}(\.\d{1,9})?", re.ASCII)
 _LOST_PLUS: Final = re.compile(r"(\d) (\d\d:?\d\d)$")
 """A ``+`` of an offset that nobody escaped arrives as a space."""
 
+_SHAPE: Final[dict[str, Any]] = {
+    "pattern": r"^(-?[0-9]{1,10}(\.[0-9]{1,6})?|[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    r"(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])?)?)$"
+}
+"""For the OpenAPI: what every client can write. ``time_us`` takes more."""
+
 Since = Annotated[
     str | None,
     Query(
         description="From when on: Unix seconds, or ISO 8601 (UTC unless it says otherwise). Included.",
         examples=["2026-03-01T00:00:00Z"],
         max_length=40,
+        json_schema_extra=_SHAPE,
     ),
 ]
 Until = Annotated[
     str | None,
     Query(
         description="Until when: Unix seconds, or ISO 8601 (UTC unless it says otherwise). Excluded.",
-        examples=["1772323200"],
+        examples=["1772409600"],
         max_length=40,
+        json_schema_extra=_SHAPE,
     ),
 ]
 

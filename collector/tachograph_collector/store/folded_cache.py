@@ -125,6 +125,11 @@ class FoldedCache:
         self._shrink()
         return part.rows
 
+    def last_made(self, name: str, stored: StoredBooks) -> Any:
+        """What ``made`` made last under that name, of this version or an earlier one; None if nothing is kept."""
+        part = self._kept(stored.key).parts.get(name)
+        return None if part is None or part.version > stored.version else part.rows
+
     def pieces(self, name: str, stored: StoredBooks, rows: Mapping[int, T], make: Callable[[T], bytes]) -> Pieces:
         """What ``make`` makes of each row of the run, made once a row; ``rows`` are all of a kind, as given here."""
         kept = self._kept(stored.key)
