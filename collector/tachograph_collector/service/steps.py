@@ -26,6 +26,8 @@ MetricName = Literal["step_s", "busy_s", "wait_s", "loss", "grad_norm", "tokens"
 MAX_RECORDS: Final = 20_000_000
 """One answer reads no more than this, some seconds of work."""
 MAX_RANKS: Final = 64
+MAX_ROWS: Final = 128_000
+"""Of all series together: what is kept of them while steps are read takes 30 MB then."""
 MAX_NODES: Final = 1_000
 
 
@@ -75,6 +77,7 @@ def steps(
         first_us = max(there.first_us or 0, since_us if since_us is not None else there.first_us or 0)
         last_us = (there.last_us or 0) + 1
         end_us = max(first_us + 1, last_us if until_us is None else min(last_us, until_us))
+        points = min(points, MAX_ROWS // len(set(rank)) if rank else MAX_ROWS)
         buckets = Buckets(
             first_us, end_us, min(points, end_us - first_us), rank, list(dict.fromkeys(metric or METRICS))
         )
