@@ -114,10 +114,9 @@ batches = Table(
     _key("tenant_id"),
     _key("batch_id", String(200)),
     _need("received_us"),
-    _may("agent", Text),
     _need("num_accepted"),
     _need("num_rejected"),
-    Index("batches_received_us_idx", "received_us"),
+    Index("batches_received_us_idx", "received_us", postgresql_using="brin"),
     comment="What a repeated batch is recognised by; not partitioned, so that the key holds everywhere.",
 )
 

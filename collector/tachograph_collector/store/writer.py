@@ -50,7 +50,6 @@ _BATCH_COLUMNS: Final = {
     "tenant_id": "bigint",
     "batch_id": "text",
     "received_us": "bigint",
-    "agent": "text",
     "num_accepted": "bigint",
     "num_rejected": "bigint",
 }
@@ -193,7 +192,6 @@ def _insert_batches(
             "tenant_id": each.key[0],
             "batch_id": each.key[1],
             "received_us": now_us,
-            "agent": column_text(each.batch.agent),
             "num_accepted": len(each.events),
             "num_rejected": each.num_rejected,
         }

@@ -48,13 +48,12 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("batch_id", sa.String(length=200), autoincrement=False, nullable=False),
         sa.Column("received_us", sa.BigInteger(), nullable=False),
-        sa.Column("agent", sa.Text(), nullable=True),
         sa.Column("num_accepted", sa.BigInteger(), nullable=False),
         sa.Column("num_rejected", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "batch_id", name=op.f("batches_pkey")),
         comment="What a repeated batch is recognised by; not partitioned, so that the key holds everywhere.",
     )
-    op.create_index("batches_received_us_idx", "batches", ["received_us"], unique=False)
+    op.create_index("batches_received_us_idx", "batches", ["received_us"], unique=False, postgresql_using="brin")
     op.create_table(
         "books",
         sa.Column("tenant_id", sa.BigInteger(), autoincrement=False, nullable=False),
