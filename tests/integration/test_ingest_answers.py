@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -247,6 +248,19 @@ def test_a_database_that_is_away_is_a_503_and_nothing_is_kept(
     assert client.app.state.service.waiting.num_bytes == 0
 
 
+def test_a_database_that_hangs_is_a_503_and_holds_up_nothing_else(
+    client: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    post(client, line())
+    monkeypatch.setattr("tachograph_collector.service.ingest.ANSWER_WITHIN_S", 0.01)
+    monkeypatch.setattr(client.app.state.service.new_runs, "_stored", lambda *_: answers.wait(30))
+    assert [post(client, line(f"new-{number}")).status for number in range(5)] == [503] * 5
+    large = b"".join(line(step=number, pad="x" * 50) for number in range(2000))
+    assert post(client, large).status == 200
+    answers.set()
+
+
 def test_a_collector_that_stops_takes_nothing_and_says_so(client: InProcess) -> None:
     client.app.state.service.is_stopping = True
     assert post(client, line()).status == 503
@@ -295,7 +309,7 @@ _ODD_TEXT = b'{"kind":"x","t":%d,"run":"r","a":NaN,"b":"\\ud800"}' % T0
 @example(
     body=b'{"kind":"x","t":%d,"run":"r","a":NaN,"b":"\\ud800"}' % T0, encoding="", is_packed=False, cut=0, headers={}
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_body_and_no_header_makes_the_collector_fail(
     client: InProcess, body: bytes, encoding: str, is_packed: bool, cut: int, headers: dict[str, str]
 ) -> None:

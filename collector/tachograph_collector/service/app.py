@@ -99,6 +99,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
             if telemetry is not None:
                 await asyncio.to_thread(telemetry.stop)
             doorkeeper.close()
+            service.close()
 
     app = FastAPI(
         title="Tachograph collector",

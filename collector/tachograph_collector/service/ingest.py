@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from tachograph_collector.service import body, decode
 from tachograph_collector.service.access import access_for
 from tachograph_collector.service.events_described import REQUEST, RESPONSES
-from tachograph_collector.service.gather import NotStoredError, StoppingError
+from tachograph_collector.service.gather import ANSWER_WITHIN_S, NotStoredError, StoppingError
 from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, shown
 from tachograph_collector.service.state import Service, service_of
 from tachograph_collector.service.waiting import Held
@@ -108,7 +108,7 @@ async def _take(service: Service, request: HTTPConnection, incoming: body.Incomi
                 raise Problem(403, "Not allowed", decoded.rejected[0].reason)
             unknown = service.new_runs.unknown(access.tenant_id, decoded.runs)
             if unknown:
-                await asyncio.to_thread(service.new_runs.admit, access.tenant_id, unknown)
+                await _admit(service, access.tenant_id, unknown)
             agent = headers.get("tachograph-agent")
             return await service.gather.put(
                 Batch(
@@ -157,8 +157,16 @@ async def _decoded(
         except Problem as problem:
             if problem.status != 413:
                 raise
-    async with service.decoding:
-        return await asyncio.to_thread(work, max_bytes)
+    return await asyncio.get_running_loop().run_in_executor(service.decoders, work, max_bytes)
+
+
+async def _admit(service: Service, tenant_id: int, names: list[str]) -> None:
+    """Look up names of runs that were not seen here, for as long as a client would wait for it."""
+    look = asyncio.get_running_loop().run_in_executor(service.lookups, service.new_runs.admit, tenant_id, names)
+    try:
+        await asyncio.wait_for(look, ANSWER_WITHIN_S)
+    except TimeoutError as error:
+        raise StoreUnavailableError("the database has not answered in time") from error
 
 
 def _stopping() -> Problem:

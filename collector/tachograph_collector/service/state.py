@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from tachograph_collector.service.readiness import Looker
     from tachograph_collector.service.waiting import Waiting
 
-DECODED_AT_ONCE = 2
+THREADS_EACH = 2
+
+
+def _threads(name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS_EACH, thread_name_prefix=f"tachograph-{name}")
 
 
 class KeepsLedgers(Protocol):
@@ -88,10 +92,17 @@ class Service:
     check_schema: Callable[[Database], None]
     """Raises ``StoreError`` where the schema is not the one that this version works with."""
     looker: Looker = field(init=False)
-    decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DECODED_AT_ONCE))
-    """Large bodies are unpacked so many at once; the others wait as they came."""
+    decoders: ThreadPoolExecutor = field(default_factory=lambda: _threads("decode"))
+    """Large bodies are unpacked and read here, so many at once; the others wait as they came."""
+    lookups: ThreadPoolExecutor = field(default_factory=lambda: _threads("lookup"))
+    """Names of runs are looked up here; where the database hangs, nothing but this waits for it."""
     is_stopping: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Let its threads end."""
+        for threads in (self.decoders, self.lookups):
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 def service_of(connection: HTTPConnection) -> Service:
