@@ -28,8 +28,8 @@ from tachograph_collector.store.schema import replicas
 ALIVE_EVERY_S: Final = 10.0
 PARTITIONS_EVERY_S: Final = 3600.0
 PRUNE_EVERY_S: Final = 3600.0
-COMPACT_EVERY_S: Final = 20.0
-COMPACT_FOR_S: Final = 2.0
+COMPACT_EVERY_S: Final = 10.0
+COMPACT_FOR_S: Final = 3.0
 """Of each turn; what is left over is done in the next ones."""
 GONE_AFTER_US: Final = 86_400_000_000
 """A collector that gave no sign of life for a day is forgotten."""

@@ -114,15 +114,23 @@ class Compactor:
 
 
 def _due(connection: Connection, now_us: int) -> list[_Due]:
-    """Runs of which something came in since they were last looked at, those with a saved ledger only."""
+    """Runs of which something came in since they were last looked at, those with a saved ledger only.
+
+    Each is looked at once a stretch.
+    """
+    until_us = now_us // STRETCH_US * STRETCH_US
     state = ledger_states.c
     query = (
         select(state.tenant_id, state.run_id, state.seq, state.compacted_us)
         .join(runs, and_(runs.c.tenant_id == state.tenant_id, runs.c.run_id == state.run_id))
-        .where(or_(state.compacted_us.is_(None), runs.c.last_received_us + LATE_US >= state.compacted_us))
+        .where(
+            or_(
+                state.compacted_us.is_(None),
+                and_(state.compacted_us < until_us, state.compacted_us <= runs.c.last_received_us + LATE_US),
+            )
+        )
         .order_by(state.tenant_id, state.run_id)
     )
-    until_us = now_us // STRETCH_US * STRETCH_US
     return [
         _Due(
             RunKey(tenant_id, run_id),

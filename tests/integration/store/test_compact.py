@@ -110,6 +110,16 @@ def test_what_comes_late_is_packed_to_what_is_packed_already(database: Database)
     assert _num_pieces(database) == 12
 
 
+def test_a_run_is_looked_at_once_a_stretch_and_no_more_when_nothing_comes(database: Database) -> None:
+    key = _mixed(database)
+    _compact(database, key)
+    _send(database, "late", [Step(t=T0 + 1.5, run="r", node="n1", attempt=0, step=1)])
+    assert _compact(database, key) == Compacted()
+    with database.write() as connection:
+        connection.execute(update(ledger_states).values(compacted_us=ledger_states.c.compacted_us + 2 * 3_600_000_000))
+    assert _compact(database, key) == Compacted()
+
+
 def test_a_stretch_that_is_not_over_is_left_alone(database: Database) -> None:
     with database.read() as connection:
         now_s = database.now_us(connection) / 1e6
