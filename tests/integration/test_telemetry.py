@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -180,6 +181,17 @@ def test_a_receiver_that_is_away_holds_up_nobody_and_ends_with_the_collector(
         line = b'{"kind":"run.start","t":1700000000,"run":"a"}\n'
         assert client.post("/v1/events", content=line).status_code == 200
         assert client.get("/metrics").status_code == 200
+
+
+def test_a_collector_goes_on_without_where_the_sdk_is_told_nonsense(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tachograph"), "propagate", True)
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+    settings = Settings(database_url=str(sqlite), otlp_endpoint="http://otel.example:4318")
+    with AppClient(create_app(settings, sqlite, NoKeeper())) as client:
+        assert client.get("/metrics").status_code == 200
+    assert "nothing is sent by OTLP" in caplog.text
 
 
 def test_no_sdk_is_imported_where_nobody_wants_it(sqlite_url: str) -> None:

@@ -123,6 +123,6 @@ def _telemetry(service: Service, scrape: metrics.Scrape) -> Telemetry | None:
     endpoint = service.settings.otlp_endpoint
     if endpoint is None and not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip():
         return None
-    from tachograph_collector.service.telemetry import Telemetry
+    from tachograph_collector.service.telemetry import telemetry_to
 
-    return Telemetry(service, scrape.figures, scrape.own, endpoint)
+    return telemetry_to(service, scrape.figures, scrape.own, endpoint)

@@ -145,6 +145,15 @@ class Telemetry:
                     meter.create_observable_counter(family.name + suffix, [callback], unit, family.documentation)
 
 
+def telemetry_to(service: Service, figures: Figures, own: Collector, endpoint: str | None) -> Telemetry | None:
+    """``Telemetry``; None where the SDK can't be set up as it was told: the collector says so and goes on without."""
+    try:
+        return Telemetry(service, figures, own, endpoint)
+    except (ValueError, OSError) as error:
+        log.error("nothing is sent by OTLP: %s; look at the OTEL_… in the environment", error)  # noqa: TRY400 - told
+        return None
+
+
 class _Families:
     """What a scrape would show, collected once for all instruments that are read together."""
 
