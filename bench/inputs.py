@@ -23,14 +23,22 @@ _BATCH = 2048
 _LINE_BYTES = 366
 
 
-def event_log(path: Path, *, num_steps: int, num_restarts: int, save_every: int = 1000, seed: int = 7) -> int:
+def event_log(
+    path: Path,
+    *,
+    num_steps: int,
+    num_restarts: int,
+    save_every: int = 1000,
+    seed: int = 7,
+    start_unix_s: float = START_UNIX_SECONDS,
+) -> int:
     """Write a single-rank run with a failure and a restart every ``num_steps / num_restarts`` steps; gives its size.
 
     Each failure throws away what was done since the last of the synchronous saves; the steps redone count as steps.
     """
     rng = random.Random(seed)
     noise = [rng.random() for _ in range(4096)]
-    t = float(START_UNIX_SECONDS)
+    t = float(start_unix_s)
     attempt, step, saved = 0, 0, 0
     fails_at = {num_steps * (index + 1) // (num_restarts + 1) for index in range(num_restarts)}
     lines = [

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import figure_agent
 import figure_event_log
+import figure_ingest
 import figure_judge
+import figure_live
 import figure_megatron
 import figure_one_more_step
+import figure_queries
 import figure_recorder
 import figure_simulators
 import figure_startup
@@ -34,6 +37,9 @@ FIGURES = {
     "simulators": figure_simulators.measure,
     "recorder": figure_recorder.measure,
     "agent": figure_agent.measure,
+    "live": figure_live.measure,
+    "ingest": figure_ingest.measure,
+    "queries": figure_queries.measure,
     "startup": figure_startup.measure,
 }
 
