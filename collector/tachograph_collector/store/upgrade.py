@@ -14,7 +14,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
 from tachograph_collector.store.database import Database, StoreError
@@ -115,6 +115,15 @@ def differences(database: Database) -> list[str]:
         return [str(each) for each in compare_metadata(context, metadata)]
 
 
+def new_revision(database: Database, message: str) -> Path:
+    """Write a revision module of what ``differences`` tells, numbered after the newest; for ``migrations/``."""
+    number = f"{int(newest()) + 1:04d}"
+    with database.write() as connection:
+        made = command.revision(_config(connection), message, autogenerate=True, rev_id=number)
+    assert isinstance(made, Script)
+    return Path(made.path)
+
+
 def _revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
@@ -123,6 +132,7 @@ def _config(connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(tachograph_migrations.__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
+    config.set_main_option("file_template", "%%(rev)s_%%(slug)s")
     config.attributes["connection"] = connection
     config.attributes["metadata"] = metadata
     return config
