@@ -39,11 +39,11 @@ from tachograph_collector.ledger.answer import GenerationBooks, RunFacts
 from tachograph_collector.ledger.booking import Booking
 from tachograph_collector.ledger.books import Books, Changes, Details, Minute, Restated, RunSpan
 from tachograph_collector.ledger.clock import DAY_US, Island, Islands
-from tachograph_collector.ledger.cover import Cover
 from tachograph_collector.ledger.ends import EndEvent, EndLog, insert, key
 from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
-from tachograph_collector.ledger.legs import FAR, NO_RANK, StepRow
+from tachograph_collector.ledger.hearing import Hearing
+from tachograph_collector.ledger.legs import NO_RANK, StepRow
 from tachograph_collector.ledger.outline import (
     Generation,
     Outing,
@@ -86,18 +86,13 @@ class RunLedger:
         self._ends = EndLog()
         self._unnamed: list[tuple[Rollback, Track | None]] = []
         self._unnamed_keys: set[tuple[object, ...]] = set()
-        self._gaps = Cover()
-        self._heard: set[int] = set()
-        self._expected_us: int | None = None
+        self._hearing = Hearing()
         self._dirty_us: int | None = None
         self._generations: list[GenerationBooks] = []
         self._withdrawn: list[Restated] = []
         """Minutes of runs that are none any more: their time belongs to another, or to nobody."""
         self._given_up: dict[int, set[int]] = {}
         """The same minutes by generation, for who asks what has changed."""
-        self._reflagged: set[int] = set()
-        self._reflagged_between: list[tuple[int, int]] = []
-        """Minutes, and stretches in us, that may have become incomplete, or complete, since changes were asked for."""
         self._settled_for: int | None = None
         self._stale = True
         self._reshaped = True
@@ -159,9 +154,7 @@ class RunLedger:
             minutes = set(range(first_us // MINUTE_US, last_us // MINUTE_US + 1))
         else:
             minutes = {t_us // MINUTE_US for t_us in times_us}
-        minutes -= self._heard
-        self._heard |= minutes
-        self._reflagged |= minutes
+        self._hearing.hear_in(minutes)
         island.high_us = max(island.high_us, last_us)
         self.latest_us = max(self.latest_us, last_us)
         durations = [step.dur for step in steps]
@@ -175,10 +168,7 @@ class RunLedger:
     def _take(self, event: AnyEvent) -> None:
         t_us = microseconds(event.t)
         self.latest_us = max(self.latest_us, t_us)
-        minute = t_us // MINUTE_US
-        if minute not in self._heard:
-            self._heard.add(minute)
-            self._reflagged.add(minute)
+        self._hearing.hear(t_us)
         match event:
             case Step():
                 track = self._track(event.attempt)
@@ -222,12 +212,9 @@ class RunLedger:
                     self._soil(changed_us)
             case Gap():
                 since_us = t_us if event.since is None else microseconds(event.since)
-                self._gaps.add(min(since_us, t_us), t_us)
-                self._reflagged_between.append((min(since_us, t_us), t_us))
+                self._hearing.lose(min(since_us, t_us), t_us)
             case Heartbeat():
-                if self._expected_us is None or t_us < self._expected_us:
-                    self._reflagged_between.append((t_us, FAR if self._expected_us is None else self._expected_us))
-                    self._expected_us = t_us
+                self._hearing.expect(t_us)
             case _:
                 pass
 
@@ -289,9 +276,9 @@ class RunLedger:
             boundaries=pack_events(self._boundaries),
             ends=self._ends.state(),
             unnamed=[(encode(event), owner.name if owner is not None else None) for event, owner in self._unnamed],
-            gaps=self._gaps,
-            heard=ranges(self._heard),
-            expected_us=self._expected_us,
+            gaps=self._hearing.gaps,
+            heard=ranges(self._hearing.heard),
+            expected_us=self._hearing.expected_us,
             settled_for=self._settled_for,
             minutes=[generation.minutes_state() for generation in self._generations],
             withdrawn=self._withdrawn,
@@ -320,10 +307,10 @@ class RunLedger:
             ledger._unnamed_keys.add(key(rollback))
             held = ledger._tracks[owner].held_rollback(rollback) if owner is not None else rollback
             ledger._unnamed.append((held, ledger._tracks[owner] if owner is not None else None))
-        ledger._gaps = state.gaps
+        ledger._hearing.gaps = state.gaps
         for low, high in state.heard:
-            ledger._heard.update(range(low, high + 1))
-        ledger._expected_us = state.expected_us
+            ledger._hearing.heard.update(range(low, high + 1))
+        ledger._hearing.expected_us = state.expected_us
         ledger._withdrawn = state.withdrawn
         for generation, minutes in zip(ledger.settle(state.settled_for), state.minutes, strict=True):
             generation.restore_minutes(minutes)
@@ -410,7 +397,7 @@ class RunLedger:
     def _alone(self) -> RunLedger | None:
         """The ledger of a log of one event: it is believed as long as there is no other that it could be a day from."""
         held = self._islands.held_back
-        if self._heard or len(held) != 1:
+        if self._hearing.heard or len(held) != 1:
             return None
         alone = RunLedger(self.run, None, self._abandoned_us)
         alone._take(held[0])
@@ -498,7 +485,7 @@ class RunLedger:
             lost = self._given_up.get(number)
             booking = generations[number].booking if number < len(generations) else Booking(self.run)
             touched, since_us = booking.take_changes()
-            touched |= self._reflagged_of(booking)
+            touched |= self._hearing.changed(booking.rows)
             if lost is not None:
                 touched, since_us = touched | lost, 0
             if not touched and since_us is None:
@@ -514,22 +501,12 @@ class RunLedger:
                     [] if since_us is None else booking.segments_since(since_us),
                 )
             )
-        self._given_up, self._reflagged, self._reflagged_between = {}, set(), []
+        self._given_up = {}
+        self._hearing.forget_changes()
         return found
 
     def _minute_of(self, booking: Booking, minute: int) -> Minute | None:
         return booking.minute(minute, incomplete=self.is_incomplete(minute)) if minute in booking.rows else None
-
-    def _reflagged_of(self, booking: Booking) -> set[int]:
-        """Minutes of these books that may have become incomplete, or complete."""
-        found = {minute for minute in self._reflagged if minute in booking.rows}
-        for low_us, high_us in self._reflagged_between:
-            low, high = low_us // MINUTE_US, high_us // MINUTE_US
-            if high - low < len(booking.rows):
-                found.update(minute for minute in range(low, high + 1) if minute in booking.rows)
-            else:
-                found.update(minute for minute in booking.rows if low <= minute <= high)
-        return found
 
     def _flagged(self, item: Restated) -> Restated:
         """The same minute, marked where it is incomplete."""
@@ -541,11 +518,7 @@ class RunLedger:
 
     def is_incomplete(self, minute: int) -> bool:
         """Whether events of this minute are known, or must be feared, to be missing."""
-        start_us = minute * MINUTE_US
-        if self._gaps.touches(start_us, start_us + MINUTE_US):
-            return True
-        expected = self._expected_us is not None and start_us >= self._expected_us
-        return expected and minute not in self._heard
+        return self._hearing.is_incomplete(minute)
 
 
 def _row(step: Step) -> StepRow:

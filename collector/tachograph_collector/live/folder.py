@@ -377,7 +377,7 @@ class RunFolder:
         if not quiet:
             looks.append(self.last_received_us + self._pace.quiet_us)
         if not self._is_replay and any(each.status == "running" for each in books.values()):
-            looks.append((until_us // MINUTE + 1) * MINUTE + self._delay_us)
+            looks += [(until_us // MINUTE + 1) * MINUTE + self._delay_us, now_us + self._pace.look_every_us]
             if self._silence.is_watching:
                 looks.append(now_us + self._pace.judge_every_us)
         return min(looks, default=None)

@@ -18,6 +18,8 @@ class Pace:
     poll_every_us: int = SECOND
     """So often the database is asked for events that other collectors took in, and for runs that nobody folds."""
     renew_every_us: int = 3 * SECOND
+    look_every_us: int = 15 * SECOND
+    """A running run of which nothing comes is booked so often all the same: a hang must show."""
     judge_every_us: int = 2 * SECOND
     """So often the nodes of a run are judged although nothing has come."""
     rows_a_turn: int = 2_000
