@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import threading
 import time
 from pathlib import Path
 
+import databases
 import pytest
-from collector_process import CollectorProcess, Starts
+from collector_process import CollectorProcess, Reply, Starts
 from databases import PostgreSQLServer
 
 PROGRAM = str(Path(sys.executable).with_name("tachograph"))
@@ -155,6 +157,31 @@ def test_told_to_stop_it_answers_what_is_on_its_way(collector: CollectorProcess)
         stopping.join()
     assert answer.startswith(b"HTTP/1.1 200")
     assert collector.process.returncode == 0
+
+
+def test_told_to_stop_while_the_database_hangs_it_says_so_and_ends(start_collector: Starts) -> None:
+    server = PostgreSQLServer(fsync="off")
+    try:
+        server.start()
+        collector = start_collector(server.new_database(), options=["--stop-timeout", "1s"])
+        assert collector.post_events(event(1)).status == 200
+        assert server.process is not None
+        frozen = [server.process.pid, *databases._children(server.process.pid)]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        told: list[Reply] = []
+        waiting = threading.Thread(target=lambda: told.append(collector.post_events(event(2))))
+        waiting.start()
+        until_taken(collector)
+        assert collector.stop() == 0
+        waiting.join()
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    finally:
+        server.close()
+    assert told[0].status == 503
+    assert "retry-after" in told[0].headers
+    assert any("did not end within 2 s" in line for line in collector.said)
 
 
 def until_taken(collector: CollectorProcess) -> None:

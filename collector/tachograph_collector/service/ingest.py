@@ -62,6 +62,13 @@ class Events:
                     extra = extra | {"Connection": "close"}
         except body.GoneError:
             return
+        except asyncio.CancelledError:
+            if not service.is_stopping:
+                raise
+            # The time to finish is over. What is stored all the same is known when it is sent again.
+            late = _stopping()
+            status, content, media_type = late.status, late.body(), MEDIA_TYPE
+            extra = late.headers | {"Connection": "close"}
         # An agent takes this for the middle of the exchange; what it took to store lies on both sides of that.
         middle_unix_s = (began_unix_s + time.time()) / 2
         headers = [

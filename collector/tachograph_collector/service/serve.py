@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import resource
 import signal
 import socket
 import ssl
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +24,7 @@ from tachograph_collector.service.app import create_app
 from tachograph_collector.service.protocol import BoundedProtocol
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.single import only_one
+from tachograph_collector.service.state import Service
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.tokens import list_tokens
 from tachograph_collector.store.upgrade import prepare
@@ -29,6 +32,9 @@ from tachograph_collector.store.upgrade import prepare
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
 FILES_BESIDE = 256
+ENDS_WITHIN = 2
+"""Times the settings' ``stop_timeout_s``: once for the requests, once for everything else."""
+
 log = logging.getLogger("tachograph.service")
 
 
@@ -67,6 +73,7 @@ def serve(settings: Settings) -> None:
                 ssl_keyfile=settings.tls_key,
             )
         )
+        server.stops = lambda: _stop(app.state.service)
         port = listener.getsockname()[1]
         scheme = "https" if settings.has_tls else "http"
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -144,10 +151,27 @@ def _listener(settings: Settings) -> Generator[socket.socket, None, None]:
         yield listener
 
 
+def _stop(service: Service) -> None:
+    """Take nothing more from here on, and see to it that there is an end, whatever hangs."""
+    service.is_stopping = True
+    within_s = ENDS_WITHIN * service.settings.stop_timeout_s
+    last = threading.Timer(within_s, _end_at_once, [within_s])
+    last.daemon = True
+    last.start()
+
+
+def _end_at_once(within_s: float) -> None:
+    """Threads that wait for a database that hangs can't be ended otherwise; what was answered is stored."""
+    log.error("did not end within %g s, since something does not answer; ends as it is", within_s)
+    os._exit(0)
+
+
 class _Server(uvicorn.Server):
     """uvicorn, ended by SIGTERM and SIGINT without dying of them, so that everything is let go in order."""
 
     says = ""
+    stops: Callable[[], None] = staticmethod(lambda: None)
+    """Called once, when it is told to stop."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -164,6 +188,8 @@ class _Server(uvicorn.Server):
     def _told_to_stop(self, number: int) -> None:
         log.info("told to stop by %s", signal.Signals(number).name)
         self.force_exit = self.should_exit and number == signal.SIGINT
+        if not self.should_exit:
+            self.stops()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
