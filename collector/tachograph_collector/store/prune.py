@@ -86,6 +86,7 @@ class _Old:
 
     key: RunKey
     first_us: int
+    last_us: int
     is_over: bool
     """It has ended and is folded to its last event, so nobody asks for what it was made of."""
     folded_seq: int
@@ -101,6 +102,7 @@ def prune(database: Database, retention: Retention) -> PruneReport:
         now_us = database.now_us(connection)
         before_us = {kind: now_us - age_us for kind in KINDS if (age_us := retention.of(kind)) is not None}
         old = _old_runs(connection, max(before_us.values())) if before_us else []
+        noted = _noted(connection)
     kept = {
         run.key
         for run in old
@@ -110,7 +112,8 @@ def prune(database: Database, retention: Retention) -> PruneReport:
     _drop_partitions(database, old, before_us, report)
     for run in old:
         for kind, until_us in before_us.items():
-            if run.first_us < until_us and (run.is_over or kind == HEARTBEAT):
+            has_any = run.first_us < until_us and noted.get((run.key, kind), 0) <= run.last_us
+            if has_any and (run.is_over or kind == HEARTBEAT):
                 report.add(kind, _take(database, run, kind, until_us, now_us))
     if retention.batches_us is not None:
         report.add("batch", _take_old(database, batches, now_us - retention.batches_us))
@@ -131,13 +134,21 @@ def _old_runs(connection: Connection, before_us: int) -> list[_Old]:
             runs.c.tenant_id,
             runs.c.run_id,
             runs.c.first_received_us,
+            runs.c.last_received_us,
             and_(folded_seq >= runs.c.last_seq, not_(runs_on)),
             func.coalesce(ledger_states.c.seq, 0),
         )
         .select_from(runs.outerjoin(leases, same_lease).outerjoin(ledger_states, same_state))
         .where(runs.c.first_received_us < before_us)
     )
-    return [_Old(RunKey(row[0], row[1]), row[2], bool(row[3]), row[4]) for row in connection.execute(query)]
+    return [_Old(RunKey(row[0], row[1]), row[2], row[3], bool(row[4]), row[5]) for row in connection.execute(query)]
+
+
+def _noted(connection: Connection) -> dict[tuple[RunKey, str], int]:
+    """Until when was pruned before, by run and kind."""
+    c = prunings.c
+    query = select(c.tenant_id, c.run_id, c.kind, c.before_us)
+    return {(RunKey(row[0], row[1]), row[2]): row[3] for row in connection.execute(query)}
 
 
 def _take(database: Database, run: _Old, kind: str, until_us: int, now_us: int) -> int:
@@ -151,6 +162,9 @@ def _take(database: Database, run: _Old, kind: str, until_us: int, now_us: int) 
         old = and_(old, c.seq <= run.folded_seq)
     some = select(c.seq).where(old).order_by(c.seq).limit(ROWS_AT_ONCE).subquery()
     num = 0
+    with database.read() as connection:
+        if connection.execute(select(c.seq).where(old).limit(1)).first() is None:
+            return 0
     while True:
         with database.write() as connection:
             last_seq = connection.execute(select(func.max(some.c.seq))).scalar()
