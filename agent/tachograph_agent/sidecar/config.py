@@ -300,7 +300,7 @@ def _address(told: str) -> str:
     except ValueError:
         is_right = False
     if not is_right:
-        raise ConfigError(f"--collector {told!r}: expected an address such as https://collector.example:8080")
+        raise ConfigError(f"--collector {told!r}: expected an address such as https://collector.example:8420")
     return told
 
 
