@@ -13,9 +13,9 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from tachograph_collector.service.access import Doorkeeper, cookie_name, is_https, not_allowed
+from tachograph_collector.service.described import problem
 from tachograph_collector.service.problems import Problem
 from tachograph_collector.service.state import service_of
 
@@ -47,11 +47,37 @@ _SHELTERED: Final = {
 }
 
 
-async def _page(_request: Request) -> Response:
+@router.get("/login", include_in_schema=False)
+async def page() -> Response:
+    """A form for a token."""
     return HTMLResponse(_PAGE, headers=_SHELTERED)
 
 
-async def _login(request: Request) -> Response:
+@router.post(
+    "/login",
+    summary="Trade a token for a cookie",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The cookie is set.",
+            "content": {"application/json": {"schema": {"type": "object"}, "example": {"scopes": ["read"]}}},
+        },
+        **{status: problem(status) for status in (401, 403, 422, 503)},
+        413: problem(422) | {"description": "Too large"},
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
+                }
+            },
+        }
+    },
+)
+async def login(request: Request) -> Response:
+    """For browsers: `{"token": "…"}`, or a form, sets a cookie that stands for the token."""
     doorkeeper = _doorkeeper(request)
     is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
     token = _token(await _body(request), is_form=is_form)
@@ -73,7 +99,11 @@ async def _login(request: Request) -> Response:
     return answer
 
 
-async def _logout(request: Request) -> Response:
+@router.post(
+    "/logout", summary="Forget the cookie", status_code=204, response_class=Response, responses={403: problem(403)}
+)
+async def logout(request: Request) -> Response:
+    """The browser forgets its cookie; the token stays good."""
     settings = service_of(request).settings
     answer = Response(status_code=204)
     answer.delete_cookie(cookie_name(settings), path="/", secure=is_https(settings), httponly=True, samesite="strict")
@@ -105,8 +135,3 @@ def _token(body: bytes, *, is_form: bool) -> str:
     if not isinstance(token, str):
         raise Problem(422, "Not a login", 'expected {"token": "tachograph_…"}, or a form with a field named token')
     return token.strip()
-
-
-router.routes.append(Route("/login", _page, methods=["GET"]))
-router.routes.append(Route("/login", _login, methods=["POST"]))
-router.routes.append(Route("/logout", _logout, methods=["POST"]))

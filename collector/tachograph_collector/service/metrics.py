@@ -13,16 +13,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tachograph_collector.service.access import Doorkeeper, access_for
 from tachograph_collector.service.counts import Counts
+from tachograph_collector.service.described import problem
 from tachograph_collector.service.figures import Figures
 from tachograph_collector.service.own_metrics import OwnMetrics
 from tachograph_collector.service.state import Service, service_of
 
 router = APIRouter(tags=["metrics"])
 _KEY: Final = "scrape"
+_EXAMPLE: Final = 'tachograph_run_goodput_ratio{run="llama-70b",window="24h",bound="lower"} 0.913'
 
 
 class Scrape:
@@ -51,11 +52,20 @@ class Scrape:
         return generate_latest(self.registry) + self.figures.texts_now().get(tenant_id, b"")
 
 
-async def _metrics(request: Request) -> Response:
+@router.get(
+    "/metrics",
+    summary="Series for Prometheus",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": 'tachograph_run_world_size{run="a"} 8'}}
+        },
+        **{status: problem(status) for status in (401, 403, 503)},
+    },
+)
+async def scrape(request: Request) -> Response:
+    """The collector's own series and those of the runs that it folds, in Prometheus' text format."""
     found = await access_for(request, "read")
-    scrape = service_of(request).extra[_KEY]
-    assert isinstance(scrape, Scrape)
-    return Response(scrape.text(found.tenant_id), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
-
-
-router.routes.append(Route("/metrics", _metrics, methods=["GET"]))
+    held = service_of(request).extra[_KEY]
+    assert isinstance(held, Scrape)
+    return Response(held.text(found.tenant_id), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
