@@ -6,6 +6,7 @@ import random
 
 import pytest
 from ledger_oracle.build import T0_US, Log
+from ledger_oracle.feeding import batches
 from ledger_oracle.generate import random_run
 from ledger_oracle.mess import MILD, messed
 from ledger_oracle.order import at_us
@@ -50,10 +51,11 @@ def test_crash_at_any_fold_changes_nothing(world: World, seed: int) -> None:
 
 def test_run_is_booked_minute_by_minute_while_it_runs(world: World) -> None:
     log = Log("r").start(0).up(0, resume=0).steps(0, 1, 150)
-    for event in log.events:
-        world.at(at_us(event) + SECOND)
-        world.receive([event])
+    for batch in batches(log.events, 4):
+        world.at(at_us(batch[-1]) + SECOND)
+        world.receive(batch)
         world.settle()
+    world.wait(8, step_s=2)
     world.check("r")
     assert [minute.label for minute in world.minutes("r")] == ["kept"] * 5
     assert world.revisions("r") == []
