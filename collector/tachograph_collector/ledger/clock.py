@@ -54,6 +54,21 @@ class Islands(Struct):
             islands.remove(island)
         return [*admitted, event]
 
+    def widen(self, low_us: int, high_us: int) -> bool:
+        """Admit events from ``low_us`` to ``high_us`` at one stroke; False, and nothing done, if each needs a look.
+
+        They lie within a day of the newest island and of no other: each would be admitted as it comes.
+        """
+        if not self.islands:
+            return False
+        island = self.islands[-1]
+        if island.lone is not None or low_us < island.low_us - DAY_US or high_us > island.high_us + DAY_US:
+            return False
+        if len(self.islands) > 1 and low_us <= self.islands[-2].high_us + DAY_US:
+            return False
+        island.low_us, island.high_us = min(island.low_us, low_us), max(island.high_us, high_us)
+        return True
+
     @property
     def held_back(self) -> list[AnyEvent]:
         """The events that stand alone, in time order."""

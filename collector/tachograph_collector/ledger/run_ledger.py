@@ -110,9 +110,13 @@ class RunLedger:
         for kind, group in groupby(events, type):
             rest = list(group)
             while rest:
-                if kind is Step and self._take_in_order(rest):  # type: ignore[arg-type]  # grouped by type
+                if kind is not Step:
+                    taken = self._take_one_by_one(rest)
+                elif self._take_in_order(rest):  # type: ignore[arg-type]  # grouped by type
                     break
-                rest = rest[self._take_one_by_one(rest) :]
+                else:
+                    taken = self._take_of_many_ranks(rest)  # type: ignore[arg-type]  # likewise
+                rest = rest[taken:]
 
     def _take_one_by_one(self, events: list[AnyEvent]) -> int:
         """Take events until one makes another attempt's lead the hot one; gives how many were taken."""
@@ -164,6 +168,30 @@ class RunLedger:
         alive_us = plain_until(times_us, apart_us, numbers, durations_us, counts)
         track.append_steps(list(zip(times_us, numbers, durations_us, counts, strict=True)), alive_us)
         return True
+
+    def _take_of_many_ranks(self, steps: list[Step]) -> int:
+        """As ``_take_one_by_one``; most are of ranks that tell what the lead has told: they cost a look at the time."""
+        times_us = [round(step.t * 1e6) for step in steps]
+        if not self._islands.widen(min(times_us), max(times_us)):
+            return self._take_one_by_one(steps)  # type: ignore[arg-type]  # steps are events
+        self.latest_us = max(self.latest_us, *times_us)
+        self._hearing.hear_in({t_us // MINUTE_US for t_us in times_us})
+        hot, taken = self._hot, 0
+        track: Track | None = None
+        attempt: int | str | None = None
+        for step, t_us in zip(steps, times_us, strict=True):
+            taken += 1
+            if track is None or step.attempt != attempt:
+                track, attempt = self._track(step.attempt), step.attempt
+            rank = NO_RANK if step.rank is None else step.rank
+            if track.has_told(t_us, rank):
+                continue
+            track.add_step(_row(step), rank)
+            if track.lead == rank and self._hot != (track, step.attempt, step.rank):
+                self._hot = (track, step.attempt, step.rank)
+                if self._hot is not hot:
+                    break
+        return taken
 
     def _take(self, event: AnyEvent) -> None:
         t_us = microseconds(event.t)

@@ -136,6 +136,13 @@ class Track:
         else:
             self._add_ahead(row, rank)
 
+    def has_told(self, t_us: int, rank: int) -> bool:
+        """Whether the lead has told of later than ``t_us``, so that a record of ``rank`` says nothing new."""
+        lead = self.lead
+        return (
+            lead is not None and rank > lead and not self._unsorted and bool(self.steps) and t_us <= self.steps[-1][0]
+        )
+
     def append_steps(self, rows: list[StepRow], alive_us: int | None) -> None:
         """Take records of the lead that are known to follow all others in order; ``alive_us`` as ``plain_until``."""
         if alive_us is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from tachograph_agent.events import (
@@ -105,3 +106,29 @@ def test_cover_says_whether_a_stretch_added_anything() -> None:
     assert cover.add(0, 10)
     assert not cover.add(2, 8)
     assert cover.add(8, 12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_of_many_ranks_are_booked_alike_in_one_batch_and_one_by_one(seed: int) -> None:
+    rng = Random(seed)
+    events = [
+        Step(
+            t=T0 + 4 * number + rng.random() + (rng.choice([-2, 2]) * 86_400.0 if rng.random() < 0.01 else 0.0),
+            run="r",
+            attempt=rng.choice([0, 0, 0, 1]),
+            rank=rank,
+            step=number,
+            dur=4.0,
+        )
+        for number in range(1, 60)
+        for rank in rng.sample(range(16), 12)
+    ]
+    if seed % 2:
+        rng.shuffle(events)
+    alone, together = Ledger(), Ledger()
+    for event in events:
+        alone.add([event])
+    for first in range(0, len(events), 97):
+        together.add(events[first : first + 97])
+    assert together.books("r") == alone.books("r")
+    assert together.details("r") == alone.details("r")
