@@ -11,6 +11,7 @@ from sqlalchemy import select, tuple_
 from starlette.requests import Request
 
 from tachograph_collector.service.access import Access, require
+from tachograph_collector.service.described import problem
 from tachograph_collector.service.problems import Problem, shown
 from tachograph_collector.service.state import service_of
 from tachograph_collector.store.database import Database
@@ -37,7 +38,11 @@ class RejectedLines(BaseModel):
     next: str | None = Field(description="`before` of the next page; null: there is none.")
 
 
-@router.get("/v1/rejected", summary="Lines that were refused, newest first")
+@router.get(
+    "/v1/rejected",
+    summary="Lines that were refused, newest first",
+    responses={status: problem(status) for status in (401, 403, 422, 503)},
+)
 async def rejected_lines(
     request: Request,
     access: Annotated[Access, Depends(require("read"))],
