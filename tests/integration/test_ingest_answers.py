@@ -92,6 +92,17 @@ def test_packed_bodies_are_taken(client: InProcess, encoding: str) -> None:
     assert answer.json()["accepted"] == 2000
 
 
+@pytest.mark.parametrize("origin", ["replay", "rehearsal"])
+def test_a_recording_is_not_mixed_into_a_live_run(client: InProcess, origin: str) -> None:
+    assert post(client, line("live"), Tachograph_Batch="b1").status == 200
+    answer = post(client, line("live", step=2), Tachograph_Batch="b2", Tachograph_Origin=origin)
+    assert answer.status == 409
+    assert "live run named 'live'" in answer.json()["detail"]
+    assert stored(client, schema.batches) == 1
+    for step in (1, 2):
+        assert post(client, line("recorded", step=step), Tachograph_Origin=origin).status == 200
+
+
 def test_a_batch_without_a_name_is_known_by_its_content_however_it_is_packed(client: InProcess) -> None:
     assert post(client, line()).json()["duplicate"] is False
     assert post(client, gzip.compress(line()), Content_Encoding="gzip").json()["duplicate"] is True

@@ -18,6 +18,7 @@ _PROBLEMS: Final = {
     401: "A token is needed, or this one is not known.",
     403: "The token may not do this, or may not write to any of the runs in it.",
     408: "The body was not here in time.",
+    409: "Events of a replay or rehearsal, and the run is live.",
     413: "Too large, too many lines or too many new runs: send it in smaller batches.",
     415: "Not JSON lines, or an encoding that is not known.",
     422: "The database refuses the batch for what is in it.",

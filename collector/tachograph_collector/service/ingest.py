@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from fastapi import APIRouter
@@ -28,6 +28,7 @@ from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, sh
 from tachograph_collector.service.state import Service, service_of
 from tachograph_collector.service.waiting import Held
 from tachograph_collector.store.database import StoreUnavailableError
+from tachograph_collector.store.runs import find_run
 from tachograph_collector.store.writer import Batch, Outcome
 
 INLINE_BYTES: Final = 16 * 1024
@@ -38,6 +39,7 @@ INLINE_UNPACKED_BYTES: Final = 128 * 1024
 
 _BATCH_NAME: Final = re.compile(r"[!-~]{1,200}")
 _JSON: Final = msgspec.json.Encoder()
+Looked = TypeVar("Looked")
 
 router = APIRouter(tags=["ingest"])
 
@@ -116,6 +118,8 @@ async def _take(service: Service, request: HTTPConnection, incoming: body.Incomi
             unknown = service.new_runs.unknown(access.tenant_id, decoded.runs)
             if unknown:
                 await _admit(service, access.tenant_id, unknown)
+            if wanted.origin != "live":
+                await _refuse_live(service, access.tenant_id, decoded.runs, wanted.origin)
             agent = headers.get("tachograph-agent")
             return await service.gather.put(
                 Batch(
@@ -168,10 +172,33 @@ async def _decoded(
 
 
 async def _admit(service: Service, tenant_id: int, names: list[str]) -> None:
-    """Look up names of runs that were not seen here, for as long as a client would wait for it."""
-    look = asyncio.get_running_loop().run_in_executor(service.lookups, service.new_runs.admit, tenant_id, names)
+    """Look up names of runs that were not seen here."""
+    await _look_up(service, lambda: service.new_runs.admit(tenant_id, names))
+
+
+async def _refuse_live(service: Service, tenant_id: int, names: Iterable[str], origin: str) -> None:
+    """A recording or a rehearsal must not end up among the events of a run that is live."""
+
+    def live() -> list[str]:
+        with service.database.read() as connection:
+            found = [find_run(connection, tenant_id, name) for name in sorted(names)]
+        return [run.name for run in found if run is not None and run.origin == "live"]
+
+    taken = await _look_up(service, live)
+    if taken:
+        raise Problem(
+            409,
+            "The run is live",
+            f"there is a live run named {shown(taken[0])}; events of a {origin} would mix with it: load them under "
+            "another name",
+        )
+
+
+async def _look_up(service: Service, ask: Callable[[], Looked]) -> Looked:
+    """Ask the database in a thread, for as long as a client would wait for it."""
+    look = asyncio.get_running_loop().run_in_executor(service.lookups, ask)
     try:
-        await asyncio.wait_for(look, ANSWER_WITHIN_S)
+        return await asyncio.wait_for(look, ANSWER_WITHIN_S)
     except TimeoutError as error:
         raise StoreUnavailableError("the database has not answered in time") from error
 

@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,7 @@ from tachograph_collector.store.database import Database
 from tachograph_collector.store.tokens import list_tokens
 from tachograph_collector.store.upgrade import prepare
 
+GIL_SWITCH_S = 0.0005
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
 FILES_BESIDE = 256
@@ -44,6 +46,7 @@ class ServeError(Exception):
 
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Raises ``ServeError``, and ``StoreError`` for the database."""
+    sys.setswitchinterval(GIL_SWITCH_S)
     logs.set_up(settings.log_format, settings.log_level)
     _check_tls(settings)
     _raise_file_limit(settings.max_connections)

@@ -223,7 +223,7 @@ class Settings:
         None, "keep-events", "Other events of runs that are over are deleted when they are older; unless given, none."
     )
     keep_batches_s: float | None = _time(
-        30 * 86_400.0, "keep-batches", "How long a batch is known again when it is sent once more."
+        8 * 86_400.0, "keep-batches", "How long a batch is known again; agents send again for up to a week."
     )
     keep_rejected_s: float | None = _time(30 * 86_400.0, "keep-rejected", "How long refused lines are kept.")
 
