@@ -31,6 +31,7 @@ from tachograph_collector.store.tokens import list_tokens
 from tachograph_collector.store.upgrade import prepare
 
 GIL_SWITCH_S = 0.0005
+"""A thread that comes back from the database or the network waits so long for one that computes, not 5 ms each time."""
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
 FILES_BESIDE = 256
