@@ -18,7 +18,7 @@ from tachograph_collector.client.report import report_of, us
 from tachograph_collector.ledger.books import ACCOUNTS, Account
 from tachograph_collector.report import palette
 from tachograph_collector.report.terminal import Page, render_run
-from tachograph_collector.report.text import duration, instant, number, percent, visible
+from tachograph_collector.report.text import count, duration, instant, number, percent, visible
 
 RUNNING: Final = "running"
 STRIP_MINUTES: Final = 60
@@ -95,7 +95,7 @@ class LineView:
             f"step {number(summary.steps)}",
             f"goodput {percent(summary.goodput)}",
             f"at risk {duration(None if summary.at_risk_s is None else us(summary.at_risk_s))}",
-            f"{summary.failures} failures",
+            count(summary.failures, "failure"),
             label,
         )
         self._write("  ".join(parts))
