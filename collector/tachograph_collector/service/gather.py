@@ -16,7 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tachograph_collector.store.database import Database, StoreUnavailableError
+from sqlalchemy.exc import ProgrammingError
+
+from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.writer import Batch, Outcome, store
 
@@ -29,6 +31,9 @@ ENOUGH_EVENTS: Final = 2_000
 """So many are worth a transaction of their own."""
 ANSWER_WITHIN_S: Final = 60.0
 """A database that hangs is answered as one that is away."""
+
+_LACKS: Final = frozenset({"42P01", "42703", "42501", "3F000"})
+"""PostgreSQL's codes for a table, a column, a right and a schema that is missing."""
 
 log = logging.getLogger("tachograph.service")
 
@@ -185,15 +190,16 @@ class Gather:
         began_unix_ns, began_s = time.time_ns(), time.monotonic()
         try:
             stored = store(self._database, [each.batch for each in waiting])
-        except StoreUnavailableError as error:
-            self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, (), str(error)))
-            if self.problem is None:
-                log.warning("nothing can be stored: %s", error)
-            self.problem = str(error)
-            for each in waiting:
-                each.tell(error)
-            return
         except Exception as error:
+            away = _away(error)
+            if away is not None:
+                self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, (), str(away)))
+                if self.problem is None:
+                    log.warning("nothing can be stored: %s", away)
+                self.problem = str(away)
+                for each in waiting:
+                    each.tell(away)
+                return
             if len(waiting) > 1:
                 for each in waiting:
                     self._store([each])
@@ -218,6 +224,20 @@ class Gather:
     def _tell_watchers(self, commit: Commit) -> None:
         for watcher in self.watchers:
             watcher(commit)
+
+
+def _away(error: Exception) -> StoreUnavailableError | None:
+    """The error as one of the database, whatever is to be stored; None where a batch's own values may be to blame.
+
+    What is refused is a dead letter for good, so nobody's batch may be refused for a table or a right that is missing.
+    """
+    if isinstance(error, StoreUnavailableError):
+        return error
+    if isinstance(error, StoreError):
+        return StoreUnavailableError(str(error))
+    if isinstance(error, ProgrammingError) and getattr(error.orig, "sqlstate", None) in _LACKS:
+        return StoreUnavailableError(f"the database is not as it should be: {_reason(error)}")
+    return None
 
 
 def _reason(error: Exception) -> str:

@@ -27,7 +27,7 @@ from tachograph_collector.service.gather import ANSWER_WITHIN_S, NotStoredError,
 from tachograph_collector.service.problems import MEDIA_TYPE, Problem, later, shown
 from tachograph_collector.service.state import Service, service_of
 from tachograph_collector.service.waiting import Held
-from tachograph_collector.store.database import StoreUnavailableError
+from tachograph_collector.store.database import RETRY_AFTER_S, StoreError, StoreUnavailableError
 from tachograph_collector.store.runs import find_run
 from tachograph_collector.store.writer import Batch, Outcome
 
@@ -132,8 +132,9 @@ async def _take(service: Service, request: HTTPConnection, incoming: body.Incomi
                     num_rejected=decoded.num_rejected,
                 )
             )
-    except StoreUnavailableError as error:
-        raise later(503, "the database does not answer; nothing was stored", error.retry_after_s) from error
+    except StoreError as error:
+        after_s = error.retry_after_s if isinstance(error, StoreUnavailableError) else RETRY_AFTER_S
+        raise later(503, "the database does not answer; nothing was stored", after_s) from error
     except NotStoredError as error:
         raise Problem(422, "Can't be stored", f"the database refuses the batch: {error}") from error
     except StoppingError as error:

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tachograph_collector.store.database import StoreUnavailableError
+from tachograph_collector.store.database import RETRY_AFTER_S, StoreError, StoreUnavailableError
 
 MEDIA_TYPE = "application/problem+json"
 MAX_SHOWN = 200
@@ -102,10 +102,11 @@ def install(app: FastAPI) -> None:
         detail = f"{first['where']}: {first['message']}"
         return Problem(422, "Invalid value", detail, errors=wrong).response()
 
-    @app.exception_handler(StoreUnavailableError)
-    async def _(_request: Request, error: StoreUnavailableError) -> Response:
+    @app.exception_handler(StoreError)
+    async def _(_request: Request, error: StoreError) -> Response:
         log.warning("the database does not answer: %s", error)
-        return later(503, "the database does not answer", error.retry_after_s).response()
+        after_s = error.retry_after_s if isinstance(error, StoreUnavailableError) else RETRY_AFTER_S
+        return later(503, "the database does not answer", after_s).response()
 
     @app.exception_handler(Exception)
     async def _(request: Request, error: Exception) -> Response:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 BUSY_TIMEOUT_S: Final = 30
@@ -47,6 +47,8 @@ class Database:
         self.dialect: Final[Literal["sqlite", "postgresql"]] = (
             "sqlite" if self.url.get_backend_name() == "sqlite" else "postgresql"
         )
+        self._file: tuple[int, int] | None = None
+        """Which file SQLite has open: device and inode."""
         self.engine: Final = self._sqlite(pool_size) if self.dialect == "sqlite" else self._postgresql(pool_size)
         self._writing = threading.Lock()
 
@@ -63,6 +65,10 @@ class Database:
             connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False, "isolation_level": None},
         )
 
+        @event.listens_for(engine, "do_connect")
+        def _(*_: object) -> None:
+            self._check_file()  # or SQLite makes an empty one in the place of one that was taken away
+
         @event.listens_for(engine, "connect")
         def _(connection: Any, _record: object) -> None:
             for pragma in (
@@ -73,8 +79,27 @@ class Database:
                 "cache_size=-65536",
             ):
                 connection.execute(f"PRAGMA {pragma}")
+            self._file = self._file or self._found_file()
 
         return engine
+
+    def _found_file(self) -> tuple[int, int] | None:
+        """What lies where SQLite's file should be; None where there is nothing, or it is in memory."""
+        path = self.url.database
+        if not path or path == ":memory:":
+            return None
+        try:
+            found = Path(path).expanduser().stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_file(self) -> None:
+        """A file that is removed or replaced while it is open goes on to be written, and nobody finds it again."""
+        if self._file is not None and self._found_file() != self._file:
+            raise StoreUnavailableError(
+                f"{self} was removed or replaced while it was in use; put it back, or start the collector again"
+            )
 
     def _postgresql(self, pool_size: int) -> Engine:
         return create_engine(
@@ -96,7 +121,7 @@ class Database:
         with _told(self):
             if self.dialect == "sqlite":
                 with self._writing, self.engine.connect() as connection:
-                    yield from _transaction(connection, "BEGIN IMMEDIATE")
+                    yield from _transaction(connection, "BEGIN IMMEDIATE", self._check_file)
             else:
                 with self.engine.begin() as connection:
                     yield connection
@@ -106,6 +131,7 @@ class Database:
         """One snapshot: what is read in the block is of one moment."""
         with _told(self):
             if self.dialect == "sqlite":
+                self._check_file()
                 with self.engine.connect() as connection:
                     yield from _transaction(connection, "BEGIN")
             else:
@@ -143,10 +169,13 @@ def _parse(url: str) -> URL:
     raise StoreError(f"{backend} is no database that Tachograph knows; expected sqlite or postgresql")
 
 
-def _transaction(connection: Connection, begin: str) -> Iterator[Connection]:
+def _transaction(
+    connection: Connection, begin: str, before_commit: Callable[[], None] = lambda: None
+) -> Iterator[Connection]:
     connection.exec_driver_sql(begin)
     try:
         yield connection
+        before_commit()
     except BaseException:
         connection.exec_driver_sql("ROLLBACK")
         raise
@@ -158,7 +187,8 @@ def _told(database: Database) -> Iterator[None]:
     """What the driver raises when the database is away, in our words and without its password."""
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+    except (OperationalError, InterfaceError, InternalError, PoolTimeoutError) as error:
+        # Internal is what PostgreSQL's driver calls a server that only reads, as one does that was a standby just now.
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
         raise StoreUnavailableError(f"{database} does not answer: {reason[0] if reason else error!r}") from error
     except DatabaseError as error:
