@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nested import nested
 from tachograph_agent import events as vocabulary
 from tachograph_collector.service import decode
 from tachograph_collector.service.decode import Decoded, bounds_for, decode_body
@@ -169,10 +170,8 @@ def test_a_body_of_too_many_lines_is_to_be_sent_in_smaller_ones() -> None:
     assert raised.value.status == 413
 
 
-_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
+_values = nested(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8), st.text(max_size=8)
 )
 _names = st.sampled_from(["t", "run", "attempt", "node", "rank", "dur", "step", "loss", "count", "reason", "", "extra"])
 _objects = st.dictionaries(_names, _values, max_size=8).flatmap(

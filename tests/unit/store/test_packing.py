@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested import nested
 from tachograph_agent.events import LATEST_UNIX_SECONDS, Heartbeat, Step, decode, encode, microseconds, to_dict
 from tachograph_collector.store.packing import (
     FAST,
@@ -34,11 +35,7 @@ _SECONDS = st.one_of(
     st.sampled_from([0.0, 1760000000.25, 253402300799.999, -0.0]),
 )
 _TEXTS = st.one_of(st.sampled_from(["", "node-1", "\x00", "\ud800", "ü"]), st.text(max_size=5))
-_JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), _WHOLE, _FLOATS, _TEXTS),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(_TEXTS, inner, max_size=2)),
-    max_leaves=4,
-)
+_JSON = nested(st.one_of(st.none(), st.booleans(), _WHOLE, _FLOATS, _TEXTS), _TEXTS, max_size=2)
 
 
 def _maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
