@@ -1,0 +1,155 @@
+"""Steps as columns: what detectors need of many step records at once, an array a field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+from tachograph_agent.events import Step
+
+NO_RANK: Final = -1
+"""Stands for records that name no rank."""
+
+Floats: TypeAlias = NDArray[np.float64]
+Wholes: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+if TYPE_CHECKING:
+    Array: TypeAlias = NDArray[Any]
+else:
+    Array = np.ndarray  # what msgspec knows a field by when it restores one
+
+
+class StepColumns(Struct):
+    """Step records, an array a field, all of one length. NaN where a record doesn't say, but for ``has_*``."""
+
+    attempt: list[str]
+    """The names of the attempts, each once; ``attempt_index`` points into it."""
+    attempt_index: Array
+    t_us: Array
+    rank: Array
+    step: Array
+    count: Array
+    """Steps of the record."""
+    one_s: Array
+    """The time of one step, by the wall clock."""
+    dur_s: Array
+    """The time of the whole record."""
+    work_s: Array
+    """A rank's own work for one step, before it waits for others; see ``_work``."""
+    loss: Array
+    has_loss: Array
+    norm: Array
+    has_norm: Array
+    nodes: dict[int, str | None]
+    stages: dict[int, int | None]
+
+    def __len__(self) -> int:
+        return len(self.t_us)
+
+    def take(self, which: Any) -> StepColumns:
+        """The rows ``which`` (a slice, a mask or indexes)."""
+        arrays = {name: getattr(self, name)[which] for name in ARRAYS}
+        return StepColumns(attempt=self.attempt, nodes=self.nodes, stages=self.stages, **arrays)
+
+
+ARRAYS: Final = (
+    "attempt_index", "t_us", "rank", "step", "count", "one_s", "dur_s", "work_s",
+    "loss", "has_loss", "norm", "has_norm",
+)  # fmt: skip
+
+_NAN: Final = float("nan")
+
+
+def _work(step: Step) -> float:
+    """Busy time; else the step less its waiting; else the sections before the collective, summed. For all ``count``."""
+    if step.busy_s is not None:
+        return step.busy_s
+    sections = step.sections
+    if not sections:
+        return _NAN
+    wait = sections.get("wait")
+    if wait is not None and step.dur is not None:
+        return step.dur - wait
+    return sum(value for name, value in sections.items() if name in ("data", "forward", "backward")) or _NAN
+
+
+def columns_of(steps: Sequence[Step]) -> StepColumns:
+    """The records as columns, in their order."""
+    num = len(steps)
+    names = [str(one.attempt) if one.attempt is not None else "0" for one in steps]
+    index = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    ranks = [NO_RANK if one.rank is None else one.rank for one in steps]
+    count = np.array([one.count for one in steps], dtype=np.float64)
+    dur = np.array([_NAN if one.dur is None else one.dur for one in steps], dtype=np.float64)
+    losses = [one.loss for one in steps]
+    norms = [one.grad_norm for one in steps]
+    return StepColumns(
+        attempt=list(index),
+        attempt_index=np.array([index[name] for name in names], dtype=np.int64)
+        if len(index) > 1
+        else np.zeros(num, dtype=np.int64),
+        t_us=np.rint(np.array([one.t for one in steps], dtype=np.float64) * 1e6).astype(np.int64),
+        rank=np.array(ranks, dtype=np.int64),
+        step=np.array([one.step for one in steps], dtype=np.int64),
+        count=count,
+        one_s=dur / count,
+        dur_s=dur,
+        work_s=np.array([_work(one) for one in steps], dtype=np.float64) / count,
+        loss=np.array([_NAN if one is None else one for one in losses], dtype=np.float64),
+        has_loss=np.array([one is not None for one in losses], dtype=np.bool_),
+        norm=np.array([_NAN if one is None else one for one in norms], dtype=np.float64),
+        has_norm=np.array([one is not None for one in norms], dtype=np.bool_),
+        nodes=dict(zip(ranks, [one.node for one in steps], strict=True)),
+        stages=dict(zip(ranks, [one.stage for one in steps], strict=True)),
+    )
+
+
+def joined(parts: Sequence[StepColumns]) -> StepColumns:
+    """All records of ``parts``, by time, rank and step; records that are the same in all three stay once."""
+    if len(parts) == 1:
+        whole = parts[0]
+    else:
+        index: dict[str, int] = {}
+        places = []
+        for part in parts:
+            mapped = np.array([index.setdefault(name, len(index)) for name in part.attempt] or [0], dtype=np.int64)
+            places.append(mapped[part.attempt_index])
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS[1:]}
+        nodes: dict[int, str | None] = {}
+        stages: dict[int, int | None] = {}
+        for part in parts:
+            nodes.update(part.nodes)
+            stages.update(part.stages)
+        whole = StepColumns(
+            attempt=list(index), attempt_index=np.concatenate(places), nodes=nodes, stages=stages, **arrays
+        )
+    order = np.lexsort((whole.step, whole.rank, whole.t_us))
+    whole = whole.take(order)
+    if len(whole) > 1:
+        same = (np.diff(whole.t_us) == 0) & (np.diff(whole.rank) == 0) & (np.diff(whole.step) == 0)
+        if same.any():
+            whole = whole.take(np.concatenate(([True], ~same)))
+    return whole
+
+
+def encode_array(value: Any) -> Any:
+    """For msgspec: an array as its type, its shape and its bytes."""
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), list(value.shape), np.ascontiguousarray(value).tobytes())
+    raise NotImplementedError(f"no way to save a {type(value).__name__}")
+
+
+def decode_array(kind: type, value: Any) -> Any:
+    """For msgspec: the array that ``encode_array`` wrote."""
+    if not issubclass(getattr(kind, "__origin__", kind), np.ndarray):
+        raise NotImplementedError(f"no way to restore a {kind}")
+    dtype, shape, data = value
+    return np.frombuffer(data, dtype=np.dtype(dtype)).reshape(shape).copy()
+
+
+encoder: Final = msgspec.msgpack.Encoder(enc_hook=encode_array)

@@ -1,0 +1,94 @@
+"""All detectors of any number of runs: events in, in any order; incidents out. No clock and no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from tachograph_agent.events import AnyEvent
+
+from tachograph_collector.detect.board import Sight
+from tachograph_collector.detect.columns import decode_array, encoder
+from tachograph_collector.detect.one_run import RunDetectors, RunState
+from tachograph_collector.detect.settings import Settings
+from tachograph_collector.detect.verdict import Change, Incident
+
+VERSION = 1
+"""Of the saved state; raised with each change of what it holds."""
+
+
+class StateError(ValueError):
+    """Bytes that are no saved state of the detectors, or another version's."""
+
+
+class _Saved(Struct):
+    version: int
+    run: str
+    state: RunState
+
+
+class Detectors:
+    """Watches any number of runs. Not thread-safe.
+
+    Feed it with ``add``, in any order as long as what belongs before is there ``settings.common.settle_s`` after ``t``;
+    ``look`` judges what is settled. The same events give the same incidents, whether looked at every second or once.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = Settings() if settings is None else settings
+        self._runs: dict[str, RunDetectors] = {}
+
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Take a batch of events."""
+        names = dict.fromkeys(event.run for event in events)
+        for name in names:
+            run = self._runs.get(name)
+            if run is None:
+                run = self._runs[name] = RunDetectors(name, self._settings)
+            run.add(events if len(names) == 1 else [event for event in events if event.run == name])
+
+    def look(self, now_us: int | None = None) -> list[Change]:
+        """Judge as of ``now_us``, microseconds since 1970, and say what changed since the last look.
+
+        None reads a finished log to its latest event. Live, silence is held against nobody for the time in which
+        nobody looked.
+        """
+        changes = []
+        for run in self._runs.values():
+            run.look(now_us)
+            changes += run.board.take_changes()
+        return changes
+
+    def incidents(self, run: str | None = None) -> list[Incident]:
+        """All incidents held, of all runs or one, by when they began."""
+        names = self._runs if run is None else [run] if run in self._runs else []
+        return [incident for name in names for incident in self._runs[name].board.incidents()]
+
+    def sights(self, run: str) -> Mapping[str, Sight]:
+        """How well each detector sees a run, and how often it judged; empty for a run that was never heard of."""
+        return self._runs[run].board.sights if run in self._runs else {}
+
+    def num_late(self, run: str) -> int:
+        """How many events of a run came after what followed them had been judged."""
+        return self._runs[run].num_late if run in self._runs else 0
+
+    def save(self) -> dict[str, bytes]:
+        """The state of each run, to go on from after a restart with no incident repeated and none forgotten."""
+        return {name: encoder.encode(_Saved(VERSION, name, run.state())) for name, run in self._runs.items()}
+
+    def restore(self, states: Mapping[str, bytes]) -> None:
+        """Take up saved states. Raises ``StateError`` if one is none or another version's; nothing is taken up then."""
+        decoded = {}
+        for name, data in states.items():
+            try:
+                saved = msgspec.msgpack.decode(data, type=_Saved, dec_hook=decode_array)
+            except (msgspec.DecodeError, ValueError, TypeError) as error:
+                raise StateError(f"run {name!r}: no saved state of the detectors ({error})") from error
+            if saved.version != VERSION or saved.run != name:
+                raise StateError(
+                    f"run {name!r}: a state of run {saved.run!r} and version {saved.version}; expected {VERSION}"
+                )
+            decoded[name] = saved.state
+        for name, state in decoded.items():
+            self._runs[name] = RunDetectors(name, self._settings, state)

@@ -1,0 +1,242 @@
+"""Nobody makes a step (detection, "Hang").
+
+How long is too long depends on what the run is doing: training, the first step of an attempt, a load, a save, an
+evaluation. When that moment comes is computed, not looked for, so that a recording that is read at once says what was
+said live.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from msgspec import Struct, field
+from tachograph_agent.events import (
+    AnyEvent,
+    AttemptEnd,
+    AttemptStart,
+    CheckpointFailed,
+    CheckpointSaved,
+    CheckpointStart,
+    Failure,
+    Phase,
+    PhaseStart,
+    Rollback,
+    RunEnd,
+    microseconds,
+)
+
+from tachograph_collector.detect.board import Board
+from tachograph_collector.detect.columns import Array, StepColumns
+from tachograph_collector.detect.course import SECOND_US, Course
+from tachograph_collector.detect.settings import Common, Hang
+from tachograph_collector.detect.verdict import Evidence, Verdict
+
+NAME: Final = "hang"
+WITHDRAWN: Final = "withdrawn: steps had gone on, their records were missing"
+LEEWAY_US: Final = 5 * SECOND_US
+_LOADING: Final = frozenset({"reload", "warmup", "compile"})
+
+
+class HangState(Struct):
+    """What is saved."""
+
+    doing: str = "nothing"
+    """``nothing`` (not armed), ``start`` (processes are up), ``load``, ``train``, ``save`` or ``eval``."""
+    since_us: int = 0
+    """The last sign of it."""
+    intervals_s: list[float] = field(default_factory=list)
+    saves_s: list[float] = field(default_factory=list)
+    evals_s: list[float] = field(default_factory=list)
+    save_start_us: int | None = None
+    eval_start_us: int | None = None
+    ranks: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    steps: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The last step of each of ``ranks``."""
+    is_said: bool = False
+
+
+class HangDetector:
+    """Takes what happens in order of time; ``advance`` says how far time has come without anything."""
+
+    def __init__(self, settings: Hang, common: Common, board: Board, course: Course, state: HangState) -> None:
+        self._settings = settings
+        self._common = common
+        self._board = board
+        self._course = course
+        self.state = state
+
+    def reset(self, at_us: int) -> None:
+        """A new attempt: what was usual before says nothing now."""
+        self._alive(at_us, "attempt ended")
+        saves_s, evals_s = self.state.saves_s, self.state.evals_s
+        self.state = HangState(doing="start", since_us=at_us, saves_s=saves_s, evals_s=evals_s)
+
+    def limit_s(self) -> float | None:
+        """How long what goes on now may go on without a sign; None where nothing is expected."""
+        state, settings = self.state, self._settings
+        match state.doing:
+            case "train":
+                if not state.intervals_s:
+                    return settings.first_step_s
+                p95_s = float(np.quantile(state.intervals_s, 0.95))
+                longest_s = max(state.intervals_s)
+                return max(settings.least_s, settings.p95_times * p95_s, settings.longest_times * longest_s)
+            case "start":
+                return settings.first_step_s
+            case "load":
+                return settings.startup_s
+            case "save":
+                return max(settings.save_s, settings.save_times * _median(state.saves_s))
+            case "eval":
+                return max(settings.eval_s, settings.eval_times * _median(state.evals_s))
+            case _:
+                return None
+
+    def advance(self, to_us: int, not_before_us: int = 0) -> None:
+        """Nothing happened until ``to_us``. Silence counts from ``not_before_us`` where that is after the last sign."""
+        limit_s = None if self.state.is_said else self.limit_s()
+        if limit_s is None:
+            return
+        due_us = max(self.state.since_us, not_before_us) + round(limit_s * SECOND_US)
+        if to_us < due_us:
+            return
+        self.state.is_said = True
+        self._say(due_us, limit_s)
+
+    def rows(self, columns: StepColumns) -> None:
+        """Take the steps of all ranks."""
+        if not len(columns):
+            return
+        state = self.state
+        outcome = "recovered" if not state.is_said else self._outcome(columns)
+        ranks, last = np.unique(columns.rank[::-1], return_index=True)
+        steps = columns.step[::-1][last]
+        if len(ranks) == len(state.ranks) and (ranks == state.ranks).all():
+            state.steps = np.maximum(state.steps, steps)
+        else:
+            everyone = np.union1d(state.ranks, ranks)
+            merged = np.full(len(everyone), -1, dtype=np.int64)
+            merged[np.searchsorted(everyone, state.ranks)] = state.steps
+            place = np.searchsorted(everyone, ranks)
+            merged[place] = np.maximum(merged[place], steps)
+            state.ranks, state.steps = everyone, merged
+        at_us = int(columns.t_us[-1])
+        self._alive(int(columns.t_us[0]), outcome)
+        if state.doing not in ("save", "eval") or at_us > state.since_us:
+            state.doing = "train"
+        state.since_us = max(state.since_us, at_us)
+
+    def _outcome(self, columns: StepColumns) -> str:
+        """Whether it was a hang: where the next record says that steps went on all the while, records were missing."""
+        one_s = self._course.one_s
+        if one_s is None or not len(self.state.steps):
+            return "recovered"
+        num_done = int(columns.step[0]) - int(self.state.steps.max())
+        silent_s = (int(columns.t_us[0]) - self.state.since_us) / SECOND_US
+        return WITHDRAWN if num_done * one_s >= silent_s / 2 else "recovered"
+
+    def step(self, dur_s: float) -> None:
+        """Take how long a record of the lead took."""
+        if dur_s == dur_s:
+            self.state.intervals_s.append(dur_s)
+            del self.state.intervals_s[: -self._settings.recent_steps]
+
+    def hear(self, event: AnyEvent) -> None:
+        """Take what is told."""
+        state, t_us = self.state, microseconds(event.t)
+        match event:
+            case Failure() | AttemptEnd() | RunEnd():
+                self._alive(t_us, "attempt ended" if not isinstance(event, Failure) else f"failure: {event.category}")
+                state.doing = "nothing"
+            case AttemptStart() if state.doing == "nothing":
+                state.doing, state.since_us, state.intervals_s = "start", t_us, []
+            case CheckpointStart() if state.doing != "nothing":
+                self._turn("save", t_us)
+                state.save_start_us = t_us
+            case CheckpointSaved() | CheckpointFailed():
+                if event.dur is not None:
+                    state.saves_s.append(event.dur)
+                elif state.save_start_us is not None:
+                    state.saves_s.append((t_us - state.save_start_us) / SECOND_US)
+                del state.saves_s[:-20]
+                state.save_start_us = None
+                if state.doing == "save":
+                    self._turn("train", t_us)
+            case PhaseStart() if event.name == "eval" and state.doing != "nothing":
+                self._turn("eval", t_us)
+                state.eval_start_us = t_us
+            case Phase() if event.name == "eval":
+                if event.dur is not None:
+                    state.evals_s.append(event.dur)
+                    del state.evals_s[:-20]
+                if (
+                    state.is_said
+                    and event.dur is not None
+                    and t_us - event.dur * SECOND_US <= state.since_us + LEEWAY_US
+                ):
+                    self._alive(t_us, "withdrawn: it was an evaluation, told of at its end only")
+                if state.doing in ("eval", "train"):
+                    self._turn("train", t_us)
+            case PhaseStart() if event.name in _LOADING and state.doing in ("start", "load"):
+                self._turn("load", t_us)
+            case Phase() if event.name in _LOADING and state.doing in ("start", "load"):
+                self._turn("start", t_us)
+            case Rollback():
+                self._turn("train", t_us)
+                state.steps = np.minimum(state.steps, event.to_step)
+            case _:
+                pass
+
+    def _turn(self, doing: str, at_us: int) -> None:
+        self._alive(at_us, "recovered")
+        self.state.doing = doing
+        self.state.since_us = max(self.state.since_us, at_us)
+
+    def _alive(self, at_us: int, outcome: str) -> None:
+        if self.state.is_said:
+            self.state.is_said = False
+            self._board.clear_all(at_us, NAME, outcome)
+
+    def _say(self, at_us: int, limit_s: float) -> None:
+        state, course = self.state, self._course
+        silent_s = (at_us - state.since_us) / SECOND_US
+        behind = state.steps < state.steps.max() if len(state.steps) else np.zeros(0, dtype=np.bool_)
+        few = 0 < int(behind.sum()) <= self._common.group_share * len(behind)
+        ranks: list[int] = []
+        if few:
+            ranks = [int(rank) for rank in state.ranks[state.steps == state.steps.min()] if rank >= 0]
+        who = "the job hangs" if not ranks else f"rank {ranks[0]} hangs" if len(ranks) == 1 else f"ranks {ranks} hang"
+        what = {"start": "before the first step", "load": "while loading", "train": "in training"}
+        where = what.get(state.doing, "in a save" if state.doing == "save" else "in an evaluation")
+        node = course.nodes.get(ranks[0]) if len(ranks) == 1 else None
+        self._board.evaluated(NAME)
+        self._board.say(
+            at_us,
+            Verdict(
+                detector=NAME,
+                subject=f"rank {ranks[0]}" if len(ranks) == 1 else "run",
+                severity="critical",
+                since_us=state.since_us,
+                summary=f"{who}: no rank made a step for {silent_s:.0f} s {where}",
+                evidence=Evidence(
+                    value=silent_s,
+                    baseline=_median(state.intervals_s) or None,
+                    threshold=limit_s,
+                    num_samples=len(state.intervals_s),
+                    unit="s",
+                    more={
+                        "doing": state.doing,
+                        "ranks_behind": ranks,
+                        "last_step": course.last_step,
+                        "gpu_hours_an_hour": course.gpu_hours(3600),
+                    },
+                ),
+                node=node,
+                rank=ranks[0] if len(ranks) == 1 else None,
+            ),
+        )
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values)) if values else 0.0

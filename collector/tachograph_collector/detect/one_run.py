@@ -1,0 +1,300 @@
+"""All detectors of one run: puts what was heard into the order of time, finds attempts, and hands it round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from msgspec import Struct, field
+from numpy.typing import NDArray
+from tachograph_agent.events import (
+    AnyEvent,
+    AttemptStart,
+    Heartbeat,
+    Rollback,
+    RunEnd,
+    Step,
+    canonical,
+    decode,
+    encode,
+    microseconds,
+)
+
+from tachograph_collector.detect.board import Board, BoardState
+from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
+from tachograph_collector.detect.course import SECOND_US, Course, Point
+from tachograph_collector.detect.hang import HangDetector, HangState
+from tachograph_collector.detect.loss import LossDetector, LossState
+from tachograph_collector.detect.settings import Settings
+from tachograph_collector.detect.straggler import StragglerDetector, StragglerState
+
+MAX_ROWS: Final = 65_536
+"""Records looked at at once: bounds what is held besides them."""
+Places: TypeAlias = NDArray[np.intp]
+TAKE_OVER_STEPS: Final = 10
+"""When the lead is so many steps behind another rank, that one is judged by."""
+
+
+class RunState(Struct):
+    """What is saved of one run."""
+
+    board: BoardState = field(default_factory=BoardState)
+    course: Course = field(default_factory=Course)
+    straggler: StragglerState = field(default_factory=StragglerState)
+    loss: LossState = field(default_factory=LossState)
+    hang: HangState = field(default_factory=HangState)
+    steps: list[StepColumns] = field(default_factory=list)
+    others: list[bytes] = field(default_factory=list)
+    done_us: int | None = None
+    looked_us: int | None = None
+    quiet_from_us: int = 0
+    newest_us: int | None = None
+    num_late: int = 0
+
+
+class RunDetectors:
+    """Takes the events of one run in any order, and judges them in the order of time. Not thread-safe."""
+
+    def __init__(self, run: str, settings: Settings, state: RunState | None = None) -> None:
+        state = RunState() if state is None else state
+        self._settings = settings
+        self._course = state.course
+        self.board = Board(run, settings.common, state.board)
+        self._straggler = StragglerDetector(
+            settings.straggler, settings.common, self.board, self._course, state.straggler
+        )
+        self._loss = LossDetector(settings.loss, self.board, self._course, state.loss)
+        self._hang = HangDetector(settings.hang, settings.common, self.board, self._course, state.hang)
+        self._steps = state.steps
+        self._others = [decode(line) for line in state.others]
+        self._done_us = state.done_us
+        self._looked_us = state.looked_us
+        self._quiet_from_us = state.quiet_from_us
+        self._newest_us = state.newest_us
+        self.num_late = state.num_late
+        """Events that came after what followed them had been judged; steps of them were left out."""
+        self.board.attempt = self._course.attempt
+
+    def state(self) -> RunState:
+        """What ``__init__`` goes on from."""
+        return RunState(
+            self.board.state(),
+            self._course,
+            self._straggler.state,
+            self._loss.state,
+            self._hang.state,
+            self._steps,
+            [encode(event) for event in self._others],
+            self._done_us,
+            self._looked_us,
+            self._quiet_from_us,
+            self._newest_us,
+            self.num_late,
+        )
+
+    def add(self, events: Sequence[AnyEvent]) -> None:
+        """Take events of this run."""
+        steps = [event for event in events if type(event) is Step]
+        if steps:
+            self._steps.append(columns_of(steps))
+            self._new(int(self._steps[-1].t_us.max()))
+        if len(steps) < len(events):
+            others = [event for event in events if type(event) is not Step and type(event) is not Heartbeat]
+            self._others += others
+            if others:
+                self._new(max(microseconds(event.t) for event in others))
+
+    def _new(self, t_us: int) -> None:
+        self._newest_us = t_us if self._newest_us is None else max(self._newest_us, t_us)
+
+    def look(self, now_us: int | None) -> None:
+        """Judge what is settled by ``now_us``; all of it, as a finished log, for None."""
+        if self._newest_us is None:
+            return
+        common = self._settings.common
+        if now_us is None:
+            until_us = self._newest_us
+        else:
+            if self._looked_us is not None and now_us - self._looked_us > common.behind_s * SECOND_US:
+                self._quiet_from_us = now_us
+            self._looked_us = now_us
+            until_us = now_us - round(common.settle_s * SECOND_US)
+        self._judge_until(until_us)
+        self._hang.advance(until_us, self._quiet_from_us)
+
+    def _judge_until(self, until_us: int) -> None:
+        due = [event for event in self._others if microseconds(event.t) <= until_us]
+        if due:
+            self._others = [event for event in self._others if microseconds(event.t) > until_us]
+            due = list({canonical(event): event for event in due}.values())
+            due.sort(key=lambda event: (microseconds(event.t), _PLACE.get(event.kind, 1), canonical(event)))
+        steps = joined(self._steps) if self._steps else None
+        if steps is not None:
+            num = int(np.searchsorted(steps.t_us, until_us, side="right"))
+            self._steps = [steps.take(slice(num, None))] if num < len(steps) else []
+            steps = steps.take(slice(0, num))
+            if self._done_us is not None and num and steps.t_us[0] <= self._done_us:
+                late = int(np.searchsorted(steps.t_us, self._done_us, side="right"))
+                self.num_late += late
+                steps = steps.take(slice(late, None))
+        begin = 0
+        for event in due:
+            t_us = microseconds(event.t)
+            if steps is not None:
+                end = int(np.searchsorted(steps.t_us, t_us, side="right"))
+                self._take_steps(steps.take(slice(begin, end)))
+                begin = end
+            if self._done_us is not None and t_us <= self._done_us:
+                self.num_late += 1  # it is heard all the same: a save that landed has landed
+            else:
+                self._hang.advance(t_us)
+            self._hear(event, t_us)
+        if steps is not None:
+            self._take_steps(steps.take(slice(begin, None)))
+        self._done_us = until_us if self._done_us is None else max(self._done_us, until_us)
+
+    # -- other events ------------------------------------------------------------------------------------------------
+
+    def _hear(self, event: AnyEvent, t_us: int) -> None:
+        course = self._course
+        course.hear(event)
+        if isinstance(event, AttemptStart):
+            name = "0" if event.attempt is None else str(event.attempt)
+            of_all = event.rank is None or event.rank == course.lead or course.lead is None
+            if name != course.attempt or (course.last_step is not None and of_all):
+                if event.resume_step is not None:
+                    course.went_back(event.resume_step)
+                self._begin(name, t_us)
+        elif isinstance(event, Rollback):
+            course.went_back(event.to_step)
+            course.top_step = max(course.top_step, course.max_step)
+            course.last_step = min(event.to_step, course.last_step or 0)
+            self._loss.reset(t_us, "rolled back")
+        elif isinstance(event, RunEnd):
+            self._straggler.reset(t_us)
+            self._loss.reset(t_us, "run ended")
+        self._hang.hear(event)
+
+    def _begin(self, name: str, at_us: int) -> None:
+        self._straggler.reset(at_us)
+        self._loss.reset(at_us)
+        self._course.begin(name, at_us)
+        self._hang.reset(at_us)
+        self.board.attempt = name
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _take_steps(self, steps: StepColumns) -> None:
+        """Take records in order of time, cut where an attempt begins and where all were silent for long."""
+        while len(steps):
+            course = self._course
+            name = steps.attempt[int(steps.attempt_index[0])]
+            if name != course.attempt:
+                if name in course.past:
+                    past = [place for place, one in enumerate(steps.attempt) if one in course.past]
+                    is_past = np.isin(steps.attempt_index, past)
+                    self.num_late += int(is_past.sum())
+                    steps = steps.take(~is_past)
+                    continue
+                dur_s = float(steps.dur_s[0])
+                self._begin(name, int(steps.t_us[0]) - (round(dur_s * SECOND_US) if dur_s == dur_s else 0))
+            others = np.nonzero(steps.attempt_index != steps.attempt_index[0])[0]
+            end = min(int(others[0]) if len(others) else len(steps), MAX_ROWS)
+            silent = np.nonzero(np.diff(steps.t_us[:end]) > self._settings.hang.least_s * SECOND_US)[0]
+            end = int(silent[0]) + 1 if len(silent) else end
+            end = self._take_attempt(steps.take(slice(0, end)))
+            steps = steps.take(slice(end, None))
+
+    def _take_attempt(self, steps: StepColumns) -> int:
+        """Take records of the running attempt, up to one that begins it anew; says how many were taken."""
+        course = self._course
+        self._hang.advance(int(steps.t_us[0]))
+        lowest = int(steps.rank.min())
+        if course.lead is None or lowest < course.lead:
+            course.lead = lowest
+        with_loss = steps.rank[steps.has_loss]
+        if len(with_loss) and (course.loss_lead is None or int(with_loss.min()) < course.loss_lead):
+            course.loss_lead = int(with_loss.min())
+        lead = self._once(steps, np.nonzero(steps.rank == course.lead)[0])
+        again = self._begun_anew(steps, lead)
+        if again is not None:
+            place = int(lead[again])
+            if place == 0:
+                self._begin(str(course.attempt), int(steps.t_us[0]))
+                return 0
+            steps, lead = steps.take(slice(0, place)), lead[:again]
+        for place in lead.tolist():
+            is_eligible = course.note(
+                int(steps.t_us[place]),
+                int(steps.step[place]),
+                int(steps.count[place]),
+                float(steps.dur_s[place]),
+                self._settings.common,
+            )
+            self._hang.step(float(steps.dur_s[place]))
+            if course.loss_lead in (None, course.lead):
+                self._loss.step(self._point(steps, place, is_eligible))
+        if course.loss_lead not in (None, course.lead):
+            for place in np.nonzero(steps.rank == course.loss_lead)[0].tolist():
+                is_eligible = course.eligible_step is not None and int(steps.step[place]) >= course.eligible_step
+                self._loss.step(self._point(steps, place, is_eligible))
+        self.board.is_replayed = course.is_replayed
+        self._know_places(steps)
+        self._hang.rows(steps)
+        self._straggler.rows(steps)
+        if course.last_step is not None and int(steps.step.max()) > course.last_step + TAKE_OVER_STEPS:
+            course.lead = int(steps.rank[steps.step == steps.step.max()].min())
+        return len(steps)
+
+    def _once(self, steps: StepColumns, lead: Places) -> Places:
+        """The lead's records without those that are told again: the same step, less than half of one step later."""
+        if not len(lead):
+            return lead
+        course = self._course
+        numbers, t_us = steps.step[lead], steps.t_us[lead]
+        before = (-1, 0) if course.last_step is None else (course.last_step, course.last_us or 0)
+        later_us = t_us - np.concatenate([[before[1]], t_us[:-1]])
+        same = numbers == np.concatenate([[before[0]], numbers[:-1]])
+        with np.errstate(invalid="ignore"):
+            is_again = same & (later_us < steps.one_s[lead] * SECOND_US / 2)
+        return np.asarray(lead[~is_again], dtype=np.intp)
+
+    def _begun_anew(self, steps: StepColumns, lead: Places) -> int | None:
+        """Which record of the lead is the first that doesn't go on from the one before, as a place in ``lead``."""
+        if not len(lead):
+            return None
+        before = self._course.last_step
+        numbers = steps.step[lead]
+        previous = np.concatenate([[-1 if before is None else before], numbers[:-1]])
+        back = np.nonzero(numbers <= previous)[0]
+        return int(back[0]) if len(back) else None
+
+    def _know_places(self, steps: StepColumns) -> None:
+        course = self._course
+        if len(course.nodes) < len(steps.nodes) or any(rank not in course.nodes for rank in steps.nodes):
+            course.nodes.update(steps.nodes)
+            course.stages.update({rank: stage for rank, stage in steps.stages.items() if rank != NO_RANK})
+
+    @staticmethod
+    def _point(steps: StepColumns, place: int, is_eligible: bool) -> Point:
+        return Point(
+            int(steps.t_us[place]),
+            int(steps.step[place]),
+            int(steps.count[place]),
+            float(steps.one_s[place]),
+            float(steps.dur_s[place]),
+            float(steps.loss[place]),
+            bool(steps.has_loss[place]),
+            float(steps.norm[place]),
+            bool(steps.has_norm[place]),
+            is_eligible,
+        )
+
+
+_PLACE: Final = {
+    "phase": 0, "checkpoint.saved": 0, "checkpoint.persisted": 0, "checkpoint.failed": 0, "checkpoint.start": 1,
+    "rollback": 2, "failure": 3, "attempt.end": 3, "run.end": 4, "run.start": 5, "attempt.start": 6,
+    "phase.start": 7,
+}  # fmt: skip
+"""At one time: ends of saves and phases, starts of saves, rollbacks, failures and ends, then what begins."""

@@ -1,0 +1,158 @@
+"""The thresholds of every detector, with their defaults; docs/detection.md has the table.
+
+Frozen records, so that they can't change while something is judged. ``settings_from`` takes what a TOML file says, a
+table a detector; it refuses names that it doesn't know and says which it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+_Above0 = Annotated[float, Meta(gt=0)]
+_Whole = Annotated[int, Meta(ge=1)]
+
+
+class SettingsError(ValueError):
+    """Thresholds that can't be: the message says which, where, and what is accepted."""
+
+
+class Common(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds for all detectors."""
+
+    settle_s: Annotated[float, Meta(ge=0)] = 5.0
+    """Events are judged in order of time, so long after the newest may still come; what comes later is late."""
+    warmup_steps: Annotated[int, Meta(ge=0)] = 5
+    warmup_s: Annotated[float, Meta(ge=0)] = 60.0
+    """The first steps of an attempt, and what is younger than this, are compared with nothing."""
+    group_share: Annotated[float, Meta(gt=0, le=1)] = 0.3
+    """More of a group at once than this is one incident of the group."""
+    behind_s: _Above0 = 10.0
+    """After nobody looked for so long, silence counts only from then."""
+    update_s: _Above0 = 60.0
+    """New evidence of an open incident is told this often at most."""
+
+
+class Straggler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rank that holds the others up."""
+
+    window_steps: Annotated[int, Meta(ge=2, le=1000)] = 20
+    window_s: Annotated[float, Meta(ge=0)] = 60.0
+    """A window is so many steps or so long, whichever is longer; a new one is judged every ``window_steps``."""
+    ratio: Annotated[float, Meta(gt=1)] = 1.10
+    deviations: _Above0 = 4.0
+    floor: Annotated[float, Meta(ge=0)] = 0.005
+    """A robust deviation is no less than this part of the median."""
+    raise_k: _Whole = 3
+    raise_n: _Whole = 5
+    clear_ratio: Annotated[float, Meta(gt=1)] = 1.05
+    clear_windows: _Whole = 5
+    critical_ratio: Annotated[float, Meta(gt=1)] = 1.25
+    critical_impact: _Above0 = 0.10
+    least_impact: Annotated[float, Meta(ge=0)] = 0.03
+    """Where it costs less of the step than this, nothing is said."""
+    least_group: Annotated[int, Meta(ge=2)] = 4
+    """Groups of fewer ranks are compared with their own past only."""
+    episode_ratio: Annotated[float, Meta(gt=1)] = 1.5
+    episode_k: _Whole = 5
+    episode_n: _Whole = 8
+    rotating_ranks: Annotated[int, Meta(ge=2)] = 4
+    """So many different ranks, none of them often enough to be raised, are one rotating culprit."""
+
+
+class LossSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Loss spikes, NaN, and gradient norms."""
+
+    baseline_points: Annotated[int, Meta(ge=8)] = 128
+    few_points: Annotated[int, Meta(ge=4)] = 16
+    """With a baseline of fewer points only ``critical_ratio`` is judged, against their lower quartile."""
+    warn_deviations: _Above0 = 8.0
+    warn_relative: _Above0 = 0.20
+    again_deviations: _Above0 = 6.0
+    again_relative: Annotated[float, Meta(ge=0)] = 0.05
+    again_k: _Whole = 2
+    again_n: _Whole = 3
+    critical_ratio: Annotated[float, Meta(gt=1)] = 2.0
+    critical_points: _Whole = 20
+    diverged_points: _Whole = 200
+    settled_points: _Whole = 500
+    clear_deviations: _Above0 = 4.0
+    clear_steps: _Whole = 5
+    """It is over when the loss is back for two records at least, and so many steps after the last high one."""
+    floor: _Above0 = 0.002
+    """A robust deviation of the logarithm is no less than this."""
+    identical_points: Annotated[int, Meta(ge=2)] = 5
+    missing_points: Annotated[int, Meta(ge=2)] = 5
+    skipped_k: _Whole = 3
+    skipped_n: _Whole = 20
+    norm_ratio: Annotated[float, Meta(gt=1)] = 100.0
+    norm_vanished: _Above0 = 1e-6
+    go_back_steps: Annotated[int, Meta(ge=0)] = 100
+    """A checkpoint to go back to lies at least so many steps before the spike."""
+
+
+class Hang(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nobody makes a step."""
+
+    least_s: _Above0 = 60.0
+    p95_times: _Above0 = 10.0
+    longest_times: _Above0 = 5.0
+    recent_steps: _Whole = 500
+    first_step_s: _Above0 = 1800.0
+    startup_s: _Above0 = 1200.0
+    save_s: _Above0 = 600.0
+    save_times: _Above0 = 5.0
+    eval_s: _Above0 = 600.0
+    eval_times: _Above0 = 5.0
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All thresholds, a table each."""
+
+    common: Common = field(default_factory=Common)
+    straggler: Straggler = field(default_factory=Straggler)
+    loss: LossSettings = field(default_factory=LossSettings)
+    hang: Hang = field(default_factory=Hang)
+
+
+def settings_from(document: Mapping[str, Any]) -> Settings:
+    """The settings that a TOML document asks for; what it leaves out stays as it is by default.
+
+    Raises ``SettingsError`` for a name that nothing has and for a value that can't be.
+    """
+    try:
+        settings = msgspec.convert(document, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"thresholds: {error}; {_known(document)}") from error
+    straggler, loss = settings.straggler, settings.loss
+    for name, k, n in (
+        ("straggler.raise", straggler.raise_k, straggler.raise_n),
+        ("straggler.episode", straggler.episode_k, straggler.episode_n),
+        ("loss.again", loss.again_k, loss.again_n),
+        ("loss.skipped", loss.skipped_k, loss.skipped_n),
+    ):
+        if k > n:
+            raise SettingsError(
+                f"thresholds: {name}_k is {k} and {name}_n is {n}; expected k of n, k no greater than n"
+            )
+    if straggler.clear_ratio > straggler.ratio:
+        raise SettingsError(
+            f"thresholds: straggler.clear_ratio is {straggler.clear_ratio} and straggler.ratio {straggler.ratio}; "
+            "an incident is cleared below a lower threshold than it is raised at"
+        )
+    return settings
+
+
+def _known(document: Mapping[str, Any]) -> str:
+    """What could have been meant, table by table where the table is known."""
+    defaults = Settings()
+    for table, values in document.items():
+        if table not in Settings.__struct_fields__:
+            return f"tables are {', '.join(Settings.__struct_fields__)}"
+        names = getattr(defaults, table).__struct_fields__
+        if isinstance(values, Mapping) and any(name not in names for name in values):
+            return f"{table} has {', '.join(names)}"
+    return "see docs/detection.md for what each takes"
