@@ -1,10 +1,13 @@
-"""Prometheus' own opinion of what is exposed, by its ``promtool``; a test that needs it fails where it is missing."""
+"""Prometheus' own opinion of what is exposed, by its ``promtool``; in CI a test fails where it is missing."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+
+import pytest
 
 _SAMPLE = re.compile(r"^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? (\S+)$", re.IGNORECASE)
 _LABEL = re.compile(r'([a-z_][a-z0-9_]*)="((?:[^"\\]|\\.)*)"', re.IGNORECASE)
@@ -13,7 +16,11 @@ _LABEL = re.compile(r'([a-z_][a-z0-9_]*)="((?:[^"\\]|\\.)*)"', re.IGNORECASE)
 def complaints(text: bytes) -> str:
     """What ``promtool check metrics`` has against it; empty where all is well."""
     program = shutil.which("promtool")
-    assert program is not None, "the tests need promtool, which comes with Prometheus (Debian: apt install prometheus)"
+    if program is None:
+        lacking = "needs promtool, which comes with Prometheus (Debian: apt install prometheus)"
+        # `make test` asks for nothing but Python; in CI, which installs it, its absence is a fault.
+        assert "CI" not in os.environ, lacking
+        pytest.skip(lacking)
     done = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
     said = (done.stdout + done.stderr).decode()
     return said if done.returncode or said else ""
