@@ -15,6 +15,7 @@ from tachograph_agent.trainers.containment import AdapterError
 from tachograph_agent.trainers.files import MissingExtraError, ReadingError
 from tachograph_agent.trainers.reading import Reading, open_log
 
+from tachograph_collector.cli.detecting import Watch
 from tachograph_collector.cli.errors import BadInputError, DefectError, ExtraMissingError
 from tachograph_collector.cli.losscurve import LossCurve
 from tachograph_collector.cli.progress import progress_bar
@@ -55,6 +56,7 @@ class Options:
     price: float | None = None
     gpus: int | None = None
     with_loss: bool = False
+    with_incidents: bool = False
 
 
 def book(paths: Sequence[str], options: Options) -> list[RunReport]:
@@ -73,11 +75,14 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
         )
         ledger = ledger_for(reading, options.now_us)
         curves: dict[str, LossCurve] = {}
+        watch = Watch(options.now_us) if options.with_incidents else None
         with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
                 ledger.add(batch)
                 if options.with_loss:
                     _add_losses(batch, curves)
+                if watch is not None:
+                    watch.add(batch)
                 if options.strict:
                     refuse_skipped(reading)
                 advance()
@@ -85,6 +90,9 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
                 refuse_skipped(reading)
             losses = partial(_losses, curves) if options.with_loss else None
             reports = run_reports(ledger, reading, options.now_us, price=options.price, losses=losses)
+            if watch is not None:
+                watch.finish()
+                reports = [replace(report, incidents=watch.incidents(report.books)) for report in reports]
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error
     except AdapterError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from tachograph_agent.events import microseconds
 
-from tachograph_collector.cli import writing
+from tachograph_collector.cli import detecting, writing
 from tachograph_collector.cli.errors import BAD_INPUT, EXIT_CODES_HELP, GATE_FAILED, BadInputError
 from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Year, Zone, unix_seconds
 
@@ -22,6 +22,7 @@ Examples:
   tachograph replay --tz Europe/Berlin --html report.html slurm-4711.out
   tachograph replay --json --fail-under 90% logs/ > goodput.json
   zcat train.log.gz | tachograph replay --format megatron -
+  tachograph replay --incidents incidents.jsonl run.jsonl
   tachograph replay --into http://127.0.0.1:8420 run.jsonl
 
 {EXIT_CODES_HELP}
@@ -49,6 +50,8 @@ Examples:
     default=None,
     help="Hold the run against the checkpoint model. In the terminal and on the page it is; in --json only if asked.",
 )
+@click.option("--incidents", metavar="FILE", help="Write what the detectors found, a JSON object a line; '-' is here.")
+@click.option("--no-detect", is_flag=True, help="Don't look for incidents; for the terminal they are looked for.")
 @click.option(
     "--fail-under",
     type=Share(),
@@ -74,6 +77,8 @@ def replay(
     price: float | None,
     gpus: int | None,
     judge: bool | None,
+    incidents: str | None,
+    no_detect: bool,
     fail_under: float | None,
     into: str | None,
     token_file: str | None,
@@ -84,8 +89,9 @@ def replay(
     LOG is an event log or the log that the trainer wrote anyway: a file (plain, gzip, zstd), several parts of one run,
     a directory of them, or - for standard input. Every minute is booked as kept, checkpoint, lost or restart.
     """
-    outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge)
+    outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge, incidents=incidents)
     writing.check(outputs)
+    with_incidents = _with_incidents(outputs, no_detect=no_detect, into=into)
     since_us, until_us, now_us = (_us(instant, zone) for instant in (since, until, now))
     if since_us is not None and until_us is not None and since_us >= until_us:
         raise BadInputError(f"--since {since} is not before --until {until}; nothing lies between them")
@@ -105,6 +111,7 @@ def replay(
         price=price,
         gpus=gpus,
         with_loss=html is not None,
+        with_incidents=with_incidents,
     )
     if into is None:
         if token_file is not None or ca_file is not None:
@@ -114,6 +121,18 @@ def replay(
         reports = _loaded(logs, options, into, token_file, ca_file)
     writing.write(reports, outputs)
     return 0 if fail_under is None else writing.gate(reports, fail_under)
+
+
+def _with_incidents(outputs: writing.Outputs, *, no_detect: bool, into: str | None) -> bool:
+    """Whether the detectors run: if asked, else where a terminal shows them and what they need is installed."""
+    if outputs.incidents is not None:
+        if no_detect:
+            raise BadInputError("--incidents asks for what --no-detect leaves out; give one of them")
+        if into is not None:
+            raise BadInputError("--incidents is for a log that is read here; leave out --into")
+        return True
+    for_terminal = not outputs.as_json and outputs.minutes != "-"
+    return for_terminal and not no_detect and into is None and detecting.is_available()
 
 
 def _loaded(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tachograph_collector.cli import output
+from tachograph_collector.cli import detecting, output
 from tachograph_collector.cli.errors import GATE_FAILED, BadInputError, extra_missing
 from tachograph_collector.report.text import visible
 
@@ -29,11 +29,20 @@ class Outputs:
     minutes: str | None = None
     html: str | None = None
     judge: bool | None = None
+    incidents: str | None = None
 
 
 def check(outputs: Outputs) -> None:
     """Refuse what can't be written before a long log is read."""
     minutes, html = outputs.minutes, outputs.html
+    if outputs.incidents is not None:
+        if not detecting.is_available():
+            raise extra_missing(f"--incidents {outputs.incidents}")
+        if outputs.incidents != "-":
+            output.check_writable("--incidents", outputs.incidents)
+        elif outputs.as_json or minutes == "-":
+            other = "--json" if outputs.as_json else "--minutes -"
+            raise BadInputError(f"{other} and --incidents - both write to standard output; give --incidents a file")
     if outputs.judge and any(find_spec(package) is None for package in ("numpy", "scipy")):
         raise extra_missing("--judge")
     if minutes == "-":
@@ -67,6 +76,15 @@ def write(reports: Sequence[RunReport], outputs: Outputs) -> None:
 
         with output.told_as(f"--html {html}"), output.written_whole(html) as path:
             path.write_text(render_html(reports, with_model=shown), encoding="utf-8")
+    if outputs.incidents is not None:
+        from tachograph_collector.report.incident_lines import to_json_lines
+
+        lines = to_json_lines(reports)
+        if outputs.incidents == "-":
+            sys.stdout.buffer.write(lines)
+            return
+        with output.told_as(f"--incidents {outputs.incidents}"), output.written_whole(outputs.incidents) as path:
+            path.write_bytes(lines)
     if outputs.as_json:
         from tachograph_collector.report.json_report import to_json
 

@@ -48,17 +48,27 @@ class Detectors:
                 run = self._runs[name] = RunDetectors(name, self._settings)
             run.add(events if len(names) == 1 else [event for event in events if event.run == name])
 
-    def look(self, now_us: int | None = None) -> list[Change]:
+    def look(self, now_us: int | None = None, *, is_complete: bool = False) -> list[Change]:
         """Judge as of ``now_us``, microseconds since 1970, and say what changed since the last look.
 
-        None reads a finished log to its latest event. Live, silence is held against nobody for the time in which
-        nobody looked.
+        None reads a finished log to its latest event; ``is_complete`` says that all events up to ``now_us`` are here.
+        Live, silence is held against nobody for the time in which nobody looked.
         """
         changes = []
         for run in self._runs.values():
-            run.look(now_us)
+            run.look(now_us, is_complete=is_complete)
             changes += run.board.take_changes()
         return changes
+
+    @property
+    def num_pending(self) -> int:
+        """How many step records are held to be judged in order."""
+        return sum(run.num_pending for run in self._runs.values())
+
+    def settle(self, behind_us: int) -> None:
+        """Judge what is so long before each run's newest event, so that it need not be held any longer."""
+        for run in self._runs.values():
+            run.settle(behind_us)
 
     def incidents(self, run: str | None = None) -> list[Incident]:
         """All incidents held, of all runs or one, by when they began."""

@@ -108,13 +108,25 @@ class RunDetectors:
     def _new(self, t_us: int) -> None:
         self._newest_us = t_us if self._newest_us is None else max(self._newest_us, t_us)
 
-    def look(self, now_us: int | None) -> None:
+    @property
+    def num_pending(self) -> int:
+        """Step records that are held to be judged in order."""
+        return sum(map(len, self._steps))
+
+    def settle(self, behind_us: int) -> None:
+        """Judge what is so long before the newest event."""
+        if self._newest_us is not None:
+            self._judge_until(self._newest_us - behind_us)
+
+    def look(self, now_us: int | None, *, is_complete: bool = False) -> None:
         """Judge what is settled by ``now_us``; all of it, as a finished log, for None."""
         if self._newest_us is None:
             return
         common = self._settings.common
         if now_us is None:
             until_us = self._newest_us
+        elif is_complete:
+            until_us = now_us
         else:
             if self._looked_us is not None and now_us - self._looked_us > common.behind_s * SECOND_US:
                 self._quiet_from_us = now_us

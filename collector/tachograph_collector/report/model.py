@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tachograph_agent.trainers.base import SkippedLine
 
 from tachograph_collector.ledger.books import ACCOUNTS, Account, Books, Details, Interruption
 from tachograph_collector.report.text import HOUR, duration, instant
+
+if TYPE_CHECKING:
+    from tachograph_collector.detect import Incident
 
 LossPoint = tuple[int, int, float]
 """(time in microseconds since 1970, step, loss)"""
@@ -40,6 +44,8 @@ class RunReport:
     has_clock: bool = True
     """False if the log tells durations only: its timeline starts at 0, or where the caller put it."""
     loss_points: Sequence[LossPoint] | None = None
+    incidents: Sequence[Incident] | None = None
+    """What the detectors found; None if they were not asked."""
     window: Window | None = None
     """The calendar window that books and details were clipped to, if one was asked for."""
     price_per_gpu_hour: float | None = None

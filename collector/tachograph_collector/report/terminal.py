@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Account, Interruption
 from tachograph_collector.report import palette
+from tachograph_collector.report.incident_lines import NUM_SHOWN, incident_words
 from tachograph_collector.report.judge_view import MISSING, is_available, judge_view
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.text import (
@@ -34,6 +35,7 @@ NUM_WORST: Final = 5
 NUM_LISTED: Final = 5
 """Anomalies, notes and skipped lines shown each; the rest are counted."""
 _LEVELS: Final = {"alarm": "bold red", "advice": "bold yellow", "fine": "bold", "too_little": "bold"}
+_SEVERITIES: Final = {"critical": "bold red", "warning": "yellow", "info": ""}
 _MOST_COLUMNS: Final = 4
 _FEWEST_COLUMNS: Final = 1
 _WIDE: Final = 1000
@@ -107,6 +109,7 @@ def render_run(run: RunReport, page: Page, *, with_model: bool = False) -> None:
     if with_model:
         _model(run, page)
     _interruptions(run, page)
+    _incidents(run, page)
     _sentences("Anomalies", [visible(a.detail, 400) + _at(run, a.at_us) for a in run.details.anomalies], page, "yellow")
     _sentences("Notes", [visible(note, 400) for note in run.notes], page)
     _skipped(run, page)
@@ -271,6 +274,19 @@ def _interruption(index: int, it: Interruption, when: str, page: Page) -> Render
     grid.add_column(overflow="fold")
     grid.add_row(page.text(f"#{index}", "dim"), Group(*lines))
     return grid
+
+
+def _incidents(run: RunReport, page: Page) -> None:
+    if run.incidents is None:
+        return
+    heading, incidents = incident_words(run)
+    page.heading(heading)
+    for severity, what, behind in incidents[:NUM_SHOWN]:
+        page.line(f"- {what}", _SEVERITIES[severity], indent=2)
+        for sentence in behind:
+            page.line(sentence, "dim", indent=4)
+    if len(incidents) > NUM_SHOWN:
+        page.line(f"- and {len(incidents) - NUM_SHOWN:,} more: --incidents FILE has them all", indent=2)
 
 
 def _at(run: RunReport, us: int | None) -> str:

@@ -53,6 +53,9 @@ def clip(run: RunReport, window: Window) -> RunReport | None:
             causes[segment.cause or "unknown"] += length
     minutes = _minutes(details.minutes, segments, since, until)
     labels = Counter(minute.label for minute in minutes)
+    incidents = run.incidents
+    if incidents is not None:
+        incidents = [one for one in incidents if one.opened_us < until and (one.cleared_us or until) > since]
     attempts = [a for a in details.attempts if a.start_us < until and max(a.end_us, a.start_us + 1) > since]
     ended = Counter(a.how for a in details.attempts if since <= a.end_us < until or a.end_us == until == books.end_us)
     interruptions = [it for it in details.interruptions if since <= it.at_us < until]
@@ -96,6 +99,7 @@ def clip(run: RunReport, window: Window) -> RunReport | None:
         format=run.format,
         has_clock=run.has_clock,
         loss_points=None if points is None else [p for p in points if since <= p[0] < until],
+        incidents=incidents,
         window=window,
         price_per_gpu_hour=run.price_per_gpu_hour,
         last_step=run.books.steps if until >= books.end_us else None,

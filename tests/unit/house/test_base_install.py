@@ -53,7 +53,9 @@ def test_the_recorded_run_is_booked_to_the_second_without_any_extra(tmp_path: Pa
     assert min(accounts) > 0
 
 
-@pytest.mark.parametrize("option", [["--html", "report.html"], ["--minutes", "minutes.parquet"], ["--judge"]])
+@pytest.mark.parametrize(
+    "option", [["--html", "report.html"], ["--minutes", "minutes.parquet"], ["--judge"], ["--incidents", "i.jsonl"]]
+)
 def test_a_flag_whose_extra_is_missing_names_the_line_to_type(option: list[str], tmp_path: Path) -> None:
     done = tachograph("replay", RECORDED, *option, cwd=tmp_path)
     assert done.returncode != 0

@@ -1,0 +1,59 @@
+"""The detectors over a log that is being read: fed beside the ledger, asked when all of it was read.
+
+A finished log is judged at its end, so that the order of its lines doesn't matter. Only where a log is so long that its
+steps would fill the memory is judged what lies well before the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from tachograph_agent.events import AnyEvent, microseconds
+
+if TYPE_CHECKING:
+    from tachograph_collector.detect import Incident
+    from tachograph_collector.ledger.books import Books
+
+MAX_PENDING: Final = 4_000_000
+"""Step records that are held to be judged in order, 100 bytes each."""
+BEHIND_US: Final = 3_600_000_000
+"""Of a log that has more, what is so long before its newest event is judged."""
+
+
+def is_available() -> bool:
+    """Whether what the detectors need is installed."""
+    return find_spec("numpy") is not None
+
+
+class Watch:
+    """Detectors for a log; needs numpy."""
+
+    def __init__(self, now_us: int | None) -> None:
+        from tachograph_collector.detect import Detectors
+
+        self._detectors = Detectors()
+        self._now_us = now_us
+
+    def add(self, batch: Sequence[AnyEvent]) -> None:
+        """Take events; those after ``now_us`` are not seen."""
+        if self._now_us is not None:
+            batch = [event for event in batch if microseconds(event.t) <= self._now_us]
+        self._detectors.add(batch)
+        if self._detectors.num_pending > MAX_PENDING:
+            self._detectors.settle(BEHIND_US)
+
+    def finish(self) -> None:
+        """All of the log was read."""
+        if self._now_us is None:
+            self._detectors.look()
+        else:
+            self._detectors.look(self._now_us, is_complete=True)
+
+    def incidents(self, books: Books) -> list[Incident]:
+        """Those of a run. What belongs to ``name#2`` stands in the log under ``name``, so it is told by its time."""
+        found = self._detectors.incidents(books.run)
+        if not found and "#" in books.run:
+            found = self._detectors.incidents(books.run.rpartition("#")[0])
+        return [one for one in found if books.start_us <= one.opened_us <= books.end_us]

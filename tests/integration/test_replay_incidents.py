@@ -1,0 +1,90 @@
+"""``tachograph replay`` lists what the detectors find: in the terminal, and as JSON Lines if asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tachograph_agent.events import RunEnd, RunStart, Step, encode
+from tachograph_collector.cli.main import cli
+
+RECORDED = str(Path(__file__).parents[2] / "examples" / "recorded_run.jsonl")
+
+
+def replay(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["replay", *words], prog_name="tachograph")
+
+
+def told(*words: str) -> str:
+    done = replay(*words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def lines(*words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told(*words, "--incidents", "-").splitlines()]
+
+
+def test_the_recorded_run_hung_before_its_gpu_failed_and_had_a_loss_spike() -> None:
+    hang, spike = lines(RECORDED)
+    assert (hang["detector"], hang["severity"], hang["outcome"]) == ("hang", "critical", "failure: gpu")
+    assert (spike["detector"], spike["severity"], spike["outcome"]) == ("loss_spike", "critical", "rolled back")
+    assert spike["evidence"]["go_back_to_step"] <= spike["evidence"]["first_step"] - 100
+    assert hang["opened_at"] < hang["found_at"] < hang["cleared_at"]
+
+
+def test_the_terminal_lists_them_with_what_to_do() -> None:
+    words = " ".join(told(RECORDED).split())
+    assert "2 incidents" in words
+    assert "the job hangs" in words
+    assert "go back to the checkpoint of step" in words
+    assert "the job hangs" not in told(RECORDED, "--no-detect")
+
+
+def test_a_file_of_incidents_comes_beside_any_other_output(tmp_path: Path) -> None:
+    target = tmp_path / "incidents.jsonl"
+    assert json.loads(told(RECORDED, "--json", "--incidents", str(target)))["runs"]
+    assert [json.loads(line) for line in target.read_text().splitlines()] == lines(RECORDED)
+
+
+def test_a_window_has_the_incidents_of_its_time() -> None:
+    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == ["hang"]
+    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-02T12:00")] == ["loss_spike"]
+
+
+def test_a_log_read_as_of_an_earlier_time_has_what_was_known_then() -> None:
+    (hang,) = lines(RECORDED, "--now", "2026-03-02T11:41")
+    assert hang["cleared_at"] is None
+    assert lines(RECORDED, "--now", "2026-03-02T11:00") == []
+
+
+def test_a_healthy_run_has_none_and_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "healthy.jsonl"
+    t0 = 1_760_000_000.0
+    steps = [
+        Step(t=t0 + 2.0 * n, run="h", attempt=0, rank=0, step=n, dur=2.0, loss=2.0 + 0.01 * (n % 7))
+        for n in range(1, 300)
+    ]
+    events = [RunStart(t=t0, run="h"), *steps, RunEnd(t=t0 + 600, run="h")]
+    log.write_bytes(b"\n".join(map(encode, events)))
+    assert lines(str(log)) == []
+    assert "No incident found" in told(str(log))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--incidents", "-", "--json"], "both write to standard output"),
+        (["--incidents", "-", "--minutes", "-"], "both write to standard output"),
+        (["--incidents", "i.jsonl", "--no-detect"], "give one of them"),
+        (["--incidents", "i.jsonl", "--into", "http://127.0.0.1:1"], "leave out --into"),
+        (["--incidents", "no/such/folder/i.jsonl"], "there is no directory"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_one_sentence(words: list[str], complaint: str) -> None:
+    done = replay(RECORDED, *words)
+    assert done.exit_code == 2
+    assert complaint in " ".join(done.output.split())
