@@ -58,7 +58,7 @@ def measure(setting: Setting) -> Figure:
         "is not in the books has been stored. An answer's time counts from when the request was due. `/metrics` is "
         "fetched every 5 s meanwhile. Both databases are durable before an answer is sent.",
         [row for kind, each in seen.items() for row in _rows(NAMES[kind], each)],
-        "See the profile of the collector under this load.",
+        "Another program on the same cores shows here first: a scrape and an answer wait for their turn.",
     )
 
 

@@ -56,7 +56,7 @@ def measure(setting: Setting) -> Figure:
         "books hold them (processor time of the collector's process, medians), then each question about the old run, "
         "asked over HTTP on a connection of its own when something has just changed, and once more.",
         rows,
-        "See the profile of the collector under these questions.",
+        "Another program on the same cores shows here first.",
     )
 
 
