@@ -311,6 +311,10 @@ def _parse(line: bytes) -> Any:
         raise EventError(f"not JSON ({error})") from error
 
 
+_NO_UNICODE: Final = "has text that is no Unicode (half of a surrogate pair) in one of its fields"
+"""What only Python's own reader of JSON lets through, which takes over where a line has a bare NaN."""
+
+
 def decode(line: bytes | str) -> AnyEvent:
     """Decode one line into its typed event; raises ``EventError`` with field, value and what is accepted."""
     raw = _parse(line.encode() if isinstance(line, str) else line)
@@ -333,6 +337,8 @@ def from_dict(raw: dict[str, Any]) -> AnyEvent:
         event = msgspec.convert({name: raw[name] for name in raw.keys() & known}, cls, strict=True)
     except msgspec.ValidationError as error:
         raise EventError(f"{kind}: {_plain(error, raw)}") from error
+    except UnicodeEncodeError as error:
+        raise EventError(f"{kind}: {_NO_UNICODE}") from error
     if math.isnan(event.t):
         raise EventError(f"{kind}: 't' is NaN; expected Unix seconds")
     if event.dur is not None and math.isnan(event.dur):
@@ -347,6 +353,8 @@ def _unknown(raw: dict[str, Any]) -> UnknownEvent:
         base = msgspec.convert({name: raw[name] for name in raw.keys() & _BASE_FIELDS}, Event, strict=True)
     except msgspec.ValidationError as error:
         raise EventError(f"{raw['kind']}: {_plain(error, raw)}") from error
+    except UnicodeEncodeError as error:
+        raise EventError(f"{raw['kind']}: {_NO_UNICODE}") from error
     return UnknownEvent(
         t=base.t, data=raw, run=base.run, attempt=base.attempt, node=base.node, rank=base.rank, dur=base.dur
     )

@@ -26,6 +26,10 @@ MOST_OF_A_GAP: Final = 0.1
 """An interval up to this share of the mean gap groups few failures by chance."""
 
 
+SHORTEST_MTBF_S: Final = 1e-6
+"""Times are whole microseconds: nobody plans with failures that come faster, and a run that says so says nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
     """Measurements of one number, in seconds. Its statistics are None where there is none."""
@@ -140,6 +144,8 @@ def measure_recorded(
     if exposure_s <= 0:
         return None
     planned = planned_mtbf_s or books.planned_mtbf_s or None
+    if planned is not None and planned < SHORTEST_MTBF_S:
+        planned = None
     saves, is_async = _saves(details.checkpoints)
     cost = Samples(np.array([save.blocking_us * 1e-6 for save in saves if save.start_us is not None]))
     persist = Samples(

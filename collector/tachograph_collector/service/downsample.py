@@ -18,6 +18,8 @@ METRICS: Final = ("step_s", "busy_s", "wait_s", "loss", "grad_norm", "tokens")
 """Durations and tokens are those of one step: a record that tells of several is divided by their number."""
 _PER_STEP: Final = {"step_s": "dur_s", "busy_s": "busy_s", "wait_s": "wait_s", "tokens": "tokens"}
 _AT_ONCE: Final = 262_144
+_MOST_STEPS: Final = 2.0**63 - 1024
+"""The greatest float that is an int64; records of that many steps exist in broken logs."""
 """Records that are added together: few calls for many small pieces, and little memory."""
 
 Floats = NDArray[np.float64]
@@ -40,7 +42,7 @@ class Buckets:
         self._metrics = metrics
         size = num * (1 if self._ranks is None else len(self._ranks))
         self._records: Ints = np.zeros(size, dtype=np.int64)
-        self._steps: Ints = np.zeros(size, dtype=np.int64)
+        self._steps: Floats = np.zeros(size)
         self._first: Ints = np.full(size, np.iinfo(np.int64).max)
         self._last: Ints = np.full(size, np.iinfo(np.int64).min)
         self._least: dict[str, Floats] = {name: np.full(size, np.inf) for name in metrics}
@@ -84,7 +86,7 @@ class Buckets:
         step = column("step")[mine]
         size = len(self._records)
         self._records += np.bincount(place, minlength=size)
-        self._steps += np.bincount(place, weights=count, minlength=size).astype(np.int64)
+        self._steps += np.bincount(place, weights=count, minlength=size)
         np.minimum.at(self._first, place, step)
         np.maximum.at(self._last, place, step)
         for name in self._metrics:
@@ -116,7 +118,7 @@ class Buckets:
             Column("first_step", "int", self._first[filled]),
             Column("last_step", "int", self._last[filled]),
             Column("records", "int", self._records[filled]),
-            Column("steps", "int", self._steps[filled]),
+            Column("steps", "int", np.minimum(self._steps[filled], _MOST_STEPS).astype(np.int64)),
         ]
         for name in self._metrics:
             weights = self._weights[name][filled]
