@@ -64,7 +64,7 @@ def measure(setting: Setting) -> Figure:
 
 def _run(running: Running, num_nodes: int, seconds: float) -> _Seen:
     with (
-        collected.load(running, kind="paced", num_nodes=num_nodes, seconds=seconds) as child,
+        collected.load(running, kind="paced", num_nodes=num_nodes, seconds=seconds, count_from_s=WARM_S) as child,
         Watch(running, RUN) as watch,
     ):
         time.sleep(WARM_S)
