@@ -28,8 +28,9 @@ def lines(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told(*words, "--incidents", "-").splitlines()]
 
 
-def test_the_recorded_run_hung_before_its_gpu_failed_and_had_a_loss_spike() -> None:
-    hang, spike = lines(RECORDED)
+def test_the_recorded_run_hung_before_its_gpu_failed_had_a_loss_spike_and_lost_a_save() -> None:
+    hang, spike, save = lines(RECORDED)
+    assert (save["detector"], save["severity"], save["evidence"]["step"]) == ("checkpoint_not_landed", "warning", 9400)
     assert (hang["detector"], hang["severity"], hang["outcome"]) == ("hang", "critical", "failure: gpu")
     assert (spike["detector"], spike["severity"], spike["outcome"]) == ("loss_spike", "critical", "rolled back")
     assert spike["evidence"]["go_back_to_step"] <= spike["evidence"]["first_step"] - 100
@@ -38,7 +39,7 @@ def test_the_recorded_run_hung_before_its_gpu_failed_and_had_a_loss_spike() -> N
 
 def test_the_terminal_lists_them_with_what_to_do() -> None:
     words = " ".join(told(RECORDED).split())
-    assert "2 incidents" in words
+    assert "3 incidents" in words
     assert "the job hangs" in words
     assert "go back to the checkpoint of step" in words
     assert "the job hangs" not in told(RECORDED, "--no-detect")
@@ -52,7 +53,7 @@ def test_a_file_of_incidents_comes_beside_any_other_output(tmp_path: Path) -> No
 
 def test_a_window_has_the_incidents_of_its_time() -> None:
     assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == ["hang"]
-    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-02T12:00")] == ["loss_spike"]
+    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-03")] == ["checkpoint_not_landed"]
 
 
 def test_a_log_read_as_of_an_earlier_time_has_what_was_known_then() -> None:

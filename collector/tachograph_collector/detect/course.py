@@ -60,6 +60,8 @@ class Course(Struct):
     """The step that its first record began after."""
     eligible_step: int | None = None
     """Steps from this one on are compared; None in warm-up."""
+    eligible_one_s: float | None = None
+    """The time of one step at the end of warm-up."""
     lead: int | None = None
     loss_lead: int | None = None
     last_step: int | None = None
@@ -109,7 +111,7 @@ class Course(Struct):
         if self.eligible_step is None and (
             step - self.base_step > settings.warmup_steps and t_us - self.first_us >= settings.warmup_s * SECOND_US
         ):
-            self.eligible_step = step
+            self.eligible_step, self.eligible_one_s = step, self.one_s
         return self.eligible_step is not None
 
     def hear(self, event: AnyEvent) -> None:

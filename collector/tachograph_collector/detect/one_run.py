@@ -25,7 +25,10 @@ from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
 from tachograph_collector.detect.course import SECOND_US, Course, Point
 from tachograph_collector.detect.hang import HangDetector, HangState
+from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
 from tachograph_collector.detect.loss import LossDetector, LossState
+from tachograph_collector.detect.restarts import RestartsDetector, RestartsState
+from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.straggler import StragglerDetector, StragglerState
 
@@ -44,6 +47,9 @@ class RunState(Struct):
     straggler: StragglerState = field(default_factory=StragglerState)
     loss: LossState = field(default_factory=LossState)
     hang: HangState = field(default_factory=HangState)
+    job_slow: JobSlowState = field(default_factory=JobSlowState)
+    saves: SavesState = field(default_factory=SavesState)
+    restarts: RestartsState = field(default_factory=RestartsState)
     steps: list[StepColumns] = field(default_factory=list)
     others: list[bytes] = field(default_factory=list)
     done_us: int | None = None
@@ -66,6 +72,9 @@ class RunDetectors:
         )
         self._loss = LossDetector(settings.loss, self.board, self._course, state.loss)
         self._hang = HangDetector(settings.hang, settings.common, self.board, self._course, state.hang)
+        self._slow = JobSlowDetector(settings.job_slow, self.board, self._course, state.job_slow)
+        self._saves = SavesDetector(settings.checkpoints, settings.retention, self.board, self._course, state.saves)
+        self._restarts = RestartsDetector(settings.restarts, self.board, self._course, state.restarts)
         self._steps = state.steps
         self._others = [decode(line) for line in state.others]
         self._done_us = state.done_us
@@ -84,6 +93,9 @@ class RunDetectors:
             self._straggler.state,
             self._loss.state,
             self._hang.state,
+            self._slow.state,
+            self._saves.state,
+            self._restarts.state,
             self._steps,
             [encode(event) for event in self._others],
             self._done_us,
@@ -133,7 +145,13 @@ class RunDetectors:
             self._looked_us = now_us
             until_us = now_us - round(common.settle_s * SECOND_US)
         self._judge_until(until_us)
-        self._hang.advance(until_us, self._quiet_from_us)
+        self._advance(until_us, self._quiet_from_us)
+
+    def _advance(self, to_us: int, not_before_us: int = 0) -> None:
+        """Nothing happened until ``to_us``."""
+        self._hang.advance(to_us, not_before_us)
+        self._saves.advance(to_us, not_before_us)
+        self._restarts.advance(to_us)
 
     def _judge_until(self, until_us: int) -> None:
         due = [event for event in self._others if microseconds(event.t) <= until_us]
@@ -160,7 +178,7 @@ class RunDetectors:
             if self._done_us is not None and t_us <= self._done_us:
                 self.num_late += 1  # it is heard all the same: a save that landed has landed
             else:
-                self._hang.advance(t_us)
+                self._advance(t_us)
             self._hear(event, t_us)
         if steps is not None:
             self._take_steps(steps.take(slice(begin, None)))
@@ -186,14 +204,20 @@ class RunDetectors:
         elif isinstance(event, RunEnd):
             self._straggler.reset(t_us)
             self._loss.reset(t_us, "run ended")
+            self._slow.reset(t_us)
         self._hang.hear(event)
+        self._saves.hear(event)
+        self._restarts.hear(event)
 
     def _begin(self, name: str, at_us: int) -> None:
         self._straggler.reset(at_us)
         self._loss.reset(at_us)
         self._course.begin(name, at_us)
         self._hang.reset(at_us)
+        self._slow.reset(at_us)
+        self._saves.begin(at_us)
         self.board.attempt = name
+        self._restarts.begin(name, at_us)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +245,7 @@ class RunDetectors:
     def _take_attempt(self, steps: StepColumns) -> int:
         """Take records of the running attempt, up to one that begins it anew; says how many were taken."""
         course = self._course
-        self._hang.advance(int(steps.t_us[0]))
+        self._advance(int(steps.t_us[0]))
         lowest = int(steps.rank.min())
         if course.lead is None or lowest < course.lead:
             course.lead = lowest
@@ -244,14 +268,18 @@ class RunDetectors:
                 float(steps.dur_s[place]),
                 self._settings.common,
             )
+            self.board.is_replayed = course.is_replayed
             self._hang.step(float(steps.dur_s[place]))
+            point = self._point(steps, place, is_eligible)
+            self._slow.step(point)
             if course.loss_lead in (None, course.lead):
-                self._loss.step(self._point(steps, place, is_eligible))
+                self._loss.step(point)
         if course.loss_lead not in (None, course.lead):
             for place in np.nonzero(steps.rank == course.loss_lead)[0].tolist():
                 is_eligible = course.eligible_step is not None and int(steps.step[place]) >= course.eligible_step
                 self._loss.step(self._point(steps, place, is_eligible))
-        self.board.is_replayed = course.is_replayed
+        if course.first_us is not None:
+            self._saves.training(course.first_us)
         self._know_places(steps)
         self._hang.rows(steps)
         self._straggler.rows(steps)

@@ -109,6 +109,45 @@ class Hang(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     eval_times: _Above0 = 5.0
 
 
+class JobSlow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All ranks together have become slower."""
+
+    ratio: Annotated[float, Meta(gt=1)] = 1.10
+    clear_ratio: Annotated[float, Meta(gt=1)] = 1.05
+    minutes: _Whole = 3
+    best_minutes: _Whole = 30
+    least_minutes: _Whole = 10
+    """Minutes of an attempt before there is anything to compare with."""
+    cusum_slack: _Above0 = 0.05
+    cusum_limit: _Above0 = 0.12
+
+
+class Checkpoints(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Saves that don't come, don't land, or take too long."""
+
+    overdue_times: Annotated[float, Meta(gt=1)] = 2.0
+    overdue_least_s: _Above0 = 1800.0
+    slow_times: Annotated[float, Meta(gt=1)] = 3.0
+    slow_last: _Whole = 10
+    slow_least: _Whole = 3
+    """Saves to compare with before one is called slow."""
+    unfinished_s: _Above0 = 1800.0
+
+
+class Restarts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Attempts that follow each other and get nowhere."""
+
+    attempts: Annotated[int, Meta(ge=2)] = 5
+    within_s: _Above0 = 1800.0
+    without_progress: Annotated[int, Meta(ge=2)] = 3
+
+
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far back a clean restore can reach."""
+
+    detection_delay_s: _Above0 = 6 * 3600.0
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All thresholds, a table each."""
 
@@ -116,6 +155,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     straggler: Straggler = field(default_factory=Straggler)
     loss: LossSettings = field(default_factory=LossSettings)
     hang: Hang = field(default_factory=Hang)
+    job_slow: JobSlow = field(default_factory=JobSlow)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    restarts: Restarts = field(default_factory=Restarts)
+    retention: Retention = field(default_factory=Retention)
 
 
 def settings_from(document: Mapping[str, Any]) -> Settings:

@@ -108,7 +108,7 @@ class StragglerDetector:
         self._know_ranks(columns)
         columns = columns.take(which)
         if self.state.every == 0:
-            self._choose_rows(columns)
+            self._choose_rows()
         if self.state.every > 1:
             columns = columns.take(columns.step // columns.count.astype(np.int64) % self.state.every == 0)
         for part in self._by_new_rows(columns):
@@ -136,10 +136,9 @@ class StragglerDetector:
         state.brief_cost_s = wider(state.brief_cost_s, 0)
         state.brief_steps = wider(state.brief_steps, 0)
 
-    def _choose_rows(self, columns: StepColumns) -> None:
+    def _choose_rows(self) -> None:
         """Where steps are so short that a window would hold too many, look at each n-th only."""
-        one_s = float(np.nanmedian(columns.one_s)) if not np.isnan(columns.one_s).all() else 1.0
-        per_window = self._settings.window_s / max(one_s, 1e-6)
+        per_window = self._settings.window_s / max(self._course.eligible_one_s or 1.0, 1e-6)
         self.state.every = max(1, int(np.ceil(per_window / MAX_ROWS)))
 
     def _by_new_rows(self, columns: StepColumns) -> list[StepColumns]:
