@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from databases import PostgreSQLServer
 from tachograph_collector.store.database import Database
 
 NUM_DEATHS = 6
+T0 = float(int(time.time()) - 3600)
 BATCHES_A_LIFE = 5
 
 
@@ -29,7 +31,7 @@ def own_server() -> Iterator[PostgreSQLServer]:
 def batch(number: int) -> list[dict[str, Any]]:
     """A batch with a lifecycle event and a few steps, all its own."""
     told = {"run": "lab/run", "attempt": "1", "node": "n1", "rank": 0}
-    start = 1_760_000_000.0 + 10 * number
+    start = T0 + 10 * number
     steps = [
         {**told, "kind": "step", "t": start + each, "step": 10 * number + each + 1, "dur": 1.0} for each in range(5)
     ]

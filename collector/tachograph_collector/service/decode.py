@@ -35,7 +35,7 @@ BYTES_A_VALUE: Final = 64
 
 _DAY_S: Final = 86_400.0
 AHEAD_S: Final = _DAY_S
-BEHIND_S: Final = 5 * 366 * _DAY_S
+BEHIND_S: Final = 366 * _DAY_S
 EARLIEST_UNIX_SECONDS: Final = 946_684_800.0
 """2000-01-01."""
 LATEST_UNIX_SECONDS: Final = 4_102_444_800.0
@@ -77,9 +77,10 @@ class Bounds:
 def bounds_for(origin: str, now_unix_s: float) -> Bounds:
     """Which times are taken of an origin.
 
-    A run that is going on lies near the collector's own clock: at most a day ahead of it, at most five years behind. A
-    clock that was never set says 1970 or 2000, a broken one 2262 or 9999; one such event could make a run of millions
-    of minutes. What is replayed or rehearsed may lie anywhere in this century.
+    A run that is going on lies near the collector's own clock: at most a day ahead of it, at most a year behind, which
+    is less than the longest run that is booked (live/pace.py): no clock sets a whole run aside. One that was never set
+    says 1970 or 2000, a broken one 2262 or 9999; one such event could make a run of millions of minutes. What is
+    replayed or rehearsed may lie anywhere in this century.
     """
     if origin == "live":
         return Bounds(

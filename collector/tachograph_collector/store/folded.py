@@ -24,6 +24,7 @@ from tachograph_collector.ledger import (
     Segment,
 )
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.rows import column_text
 from tachograph_collector.store.schema import (
     attempts,
     books,
@@ -247,7 +248,10 @@ def restart_rows(records: Iterable[Interruption]) -> Rows:
 
 def checkpoint_rows(records: Iterable[CheckpointRecord]) -> Rows:
     """Saves by their place; tiers as a list, as JSON gives them back."""
-    return {place: (*msgspec.structs.astuple(record)[:-1], list(record.tiers)) for place, record in enumerate(records)}
+    return {
+        place: (*_storable(msgspec.structs.astuple(record)[:-1]), [text_of(tier) for tier in record.tiers])
+        for place, record in enumerate(records)
+    }
 
 
 def _storable(values: Values) -> Values:
@@ -255,8 +259,8 @@ def _storable(values: Values) -> Values:
 
 
 def text_of(value: str) -> str:
-    """PostgreSQL has no character 0 in a text."""
-    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in value else value
+    """The text as both databases hold it: no character 0, which PostgreSQL lacks, and no half of a surrogate pair."""
+    return column_text(value, len(value)) or ""
 
 
 INDEXES: Final[Mapping[Table, str]] = {
