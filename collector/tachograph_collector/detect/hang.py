@@ -46,6 +46,8 @@ class HangState(Struct):
     since_us: int = 0
     """The last sign of it."""
     intervals_s: list[float] = field(default_factory=list)
+    strides: list[float] = field(default_factory=list)
+    """Of the last records: how many steps on from the one before, for each step that it tells the time of."""
     saves_s: list[float] = field(default_factory=list)
     evals_s: list[float] = field(default_factory=list)
     save_start_us: int | None = None
@@ -81,7 +83,10 @@ class HangDetector:
                     return settings.first_step_s
                 p95_s = float(np.quantile(state.intervals_s, 0.95))
                 longest_s = max(state.intervals_s)
-                return max(settings.least_s, settings.p95_times * p95_s, settings.longest_times * longest_s)
+                sparseness = max(1.0, _median(state.strides))
+                return sparseness * max(
+                    settings.least_s, settings.p95_times * p95_s, settings.longest_times * longest_s
+                )
             case "start":
                 return settings.first_step_s
             case "load":
@@ -136,11 +141,15 @@ class HangDetector:
         silent_s = (int(columns.t_us[0]) - self.state.since_us) / SECOND_US
         return WITHDRAWN if num_done * one_s >= silent_s / 2 else "recovered"
 
-    def step(self, dur_s: float) -> None:
-        """Take how long a record of the lead took."""
+    def step(self, dur_s: float, stride: float | None) -> None:
+        """Take how long a record of the lead took, and how many steps it is on for each that it tells (None: unknown)."""
+        state, num = self.state, self._settings.recent_steps
         if dur_s == dur_s:
-            self.state.intervals_s.append(dur_s)
-            del self.state.intervals_s[: -self._settings.recent_steps]
+            state.intervals_s.append(dur_s)
+            del state.intervals_s[:-num]
+        if stride is not None:
+            state.strides.append(stride)
+            del state.strides[:-num]
 
     def hear(self, event: AnyEvent) -> None:
         """Take what is told."""

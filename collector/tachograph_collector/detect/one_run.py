@@ -261,6 +261,7 @@ class RunDetectors:
                 return 0
             steps, lead = steps.take(slice(0, place)), lead[:again]
         for place in lead.tolist():
+            before = course.last_step
             is_eligible = course.note(
                 int(steps.t_us[place]),
                 int(steps.step[place]),
@@ -269,7 +270,8 @@ class RunDetectors:
                 self._settings.common,
             )
             self.board.is_replayed = course.is_replayed
-            self._hang.step(float(steps.dur_s[place]))
+            stride = None if before is None else (int(steps.step[place]) - before) / float(steps.count[place])
+            self._hang.step(float(steps.dur_s[place]), stride)
             point = self._point(steps, place, is_eligible)
             self._slow.step(point)
             if course.loss_lead in (None, course.lead):

@@ -120,6 +120,14 @@ def test_sparse_records_are_no_hang():
     assert found(events) == []
 
 
+def test_records_of_each_fortieth_step_only_are_no_hang_and_a_longer_silence_is_one():
+    events = [Step(t=T0 + 80.0 * place, run=RUN, attempt=0, rank=0, step=40 * place, dur=2.0) for place in range(1, 30)]
+    assert [one for one in found(events) if not one.is_withdrawn] == []
+    before = [("opened", "hang"), ("cleared", "hang")]  # of the second record nobody could know yet
+    assert told(events, 29 * 80 + 2400) == before
+    assert told(events, 29 * 80 + 2406) == [*before, ("opened", "hang")]
+
+
 def test_after_nobody_looked_for_a_while_silence_counts_from_then():
     detectors = Detectors()
     detectors.add(stopped())
