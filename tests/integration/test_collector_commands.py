@@ -107,7 +107,7 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     collector = start_collector(database_url)
     loaded = typed("replay", RECORDED, "--into", collector.url)
     monkeypatch.setenv("TACHOGRAPH_URL", collector.url)
-    replayed = typed("replay", RECORDED).stdout
+    replayed = typed("replay", "--no-detect", RECORDED).stdout
     assert loaded.stdout == replayed
     assert typed("show", NAME).stdout == replayed
 
@@ -204,7 +204,7 @@ def test_what_the_reading_of_a_log_assumed_is_said_of_a_loaded_one_too(here: Col
     log.write_bytes(log.read_bytes() + b"not JSON\n")
     loaded = typed("replay", str(log), "--into", here.url)
     assert "1 line could not be read" in loaded.stderr
-    assert loaded.stdout == typed("replay", str(log)).stdout
+    assert loaded.stdout == typed("replay", "--no-detect", str(log)).stdout
     refused(typed("replay", "--strict", str(log), "--into", here.url, code=2), "line 8", "--strict takes no bad line")
 
 
