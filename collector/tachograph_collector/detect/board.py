@@ -79,16 +79,16 @@ class Board:
 
     def say(self, at_us: int, verdict: Verdict, *, is_final: bool = False) -> None:
         """Open an incident, or update the one that is open. Updates are spaced out unless ``is_final``."""
-        key = (verdict.detector, verdict.subject)
+        key, since_us = (verdict.detector, verdict.subject), min(verdict.since_us, at_us)
         before = self._open.get(key)
         if before is None:
             incident = Incident(
-                incident_id=incident_id(self._run, *key, verdict.since_us),
+                incident_id=incident_id(self._run, *key, since_us),
                 run=self._run,
                 detector=verdict.detector,
                 subject=verdict.subject,
                 severity=verdict.severity,
-                opened_us=verdict.since_us,
+                opened_us=since_us,
                 found_us=at_us,
                 updated_us=at_us,
                 summary=verdict.summary,

@@ -9,8 +9,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
-from tachograph_agent.events import Step
+from tachograph_agent.events import LONGEST_DURATION_SECONDS, Step
 
+MAX_COUNT: Final = 1e9
+MAX_STAGE: Final = 1_000_000
+"""A greater number is no stage of a pipeline."""
 NO_RANK: Final = -1
 """Stands for records that name no rank."""
 
@@ -84,10 +87,12 @@ def columns_of(steps: Sequence[Step]) -> StepColumns:
     names = [str(one.attempt) if one.attempt is not None else "0" for one in steps]
     index = {name: place for place, name in enumerate(dict.fromkeys(names))}
     ranks = [NO_RANK if one.rank is None else one.rank for one in steps]
-    count = np.array([one.count for one in steps], dtype=np.float64)
+    count = np.minimum(np.array([one.count for one in steps], dtype=np.float64), MAX_COUNT)
     dur = np.array([_NAN if one.dur is None else one.dur for one in steps], dtype=np.float64)
     losses = [one.loss for one in steps]
     norms = [one.grad_norm for one in steps]
+    work = np.array([_work(one) for one in steps], dtype=np.float64)
+    stages = dict(zip(ranks, [one.stage for one in steps], strict=True))
     return StepColumns(
         attempt=list(index),
         attempt_index=np.array([index[name] for name in names], dtype=np.int64)
@@ -99,13 +104,15 @@ def columns_of(steps: Sequence[Step]) -> StepColumns:
         count=count,
         one_s=dur / count,
         dur_s=dur,
-        work_s=np.array([_work(one) for one in steps], dtype=np.float64) / count,
+        work_s=np.where((work > 0) & (work < LONGEST_DURATION_SECONDS), work, np.nan) / count,
         loss=np.array([_NAN if one is None else one for one in losses], dtype=np.float64),
         has_loss=np.array([one is not None for one in losses], dtype=np.bool_),
         norm=np.array([_NAN if one is None else one for one in norms], dtype=np.float64),
         has_norm=np.array([one is not None for one in norms], dtype=np.bool_),
         nodes=dict(zip(ranks, [one.node for one in steps], strict=True)),
-        stages=dict(zip(ranks, [one.stage for one in steps], strict=True)),
+        stages={
+            rank: stage if stage is not None and abs(stage) <= MAX_STAGE else None for rank, stage in stages.items()
+        },
     )
 
 

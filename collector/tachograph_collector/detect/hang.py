@@ -142,7 +142,7 @@ class HangDetector:
         return WITHDRAWN if num_done * one_s >= silent_s / 2 else "recovered"
 
     def step(self, dur_s: float, stride: float | None) -> None:
-        """Take how long a record of the lead took, and how many steps it is on for each that it tells (None: unknown)."""
+        """Take how long a record of the lead took, and how many steps it is on for each that it tells, if known."""
         state, num = self.state, self._settings.recent_steps
         if dur_s == dur_s:
             state.intervals_s.append(dur_s)

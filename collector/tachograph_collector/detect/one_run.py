@@ -23,7 +23,7 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
-from tachograph_collector.detect.course import SECOND_US, Course, Point
+from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
 from tachograph_collector.detect.hang import HangDetector, HangState
 from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
 from tachograph_collector.detect.loss import LossDetector, LossState
@@ -83,7 +83,7 @@ class RunDetectors:
         self._newest_us = state.newest_us
         self.num_late = state.num_late
         """Events that came after what followed them had been judged; steps of them were left out."""
-        self.board.attempt = self._course.attempt
+        self.board.attempt, self.board.is_replayed = self._course.attempt, self._course.is_replayed
 
     def state(self) -> RunState:
         """What ``__init__`` goes on from."""
@@ -192,7 +192,11 @@ class RunDetectors:
         if isinstance(event, AttemptStart):
             name = "0" if event.attempt is None else str(event.attempt)
             of_all = event.rank is None or event.rank == course.lead or course.lead is None
-            if name != course.attempt or (course.last_step is not None and of_all):
+            if course.attempt is not None and t_us < course.attempt_start_us:
+                if name != course.attempt:
+                    course.past.append(name)  # told late: it began before the one that runs
+                    del course.past[:-MAX_PAST]
+            elif name != course.attempt or (course.last_step is not None and of_all):
                 if event.resume_step is not None:
                     course.went_back(event.resume_step)
                 self._begin(name, t_us)
@@ -201,6 +205,7 @@ class RunDetectors:
             course.top_step = max(course.top_step, course.max_step)
             course.last_step = min(event.to_step, course.last_step or 0)
             self._loss.reset(t_us, "rolled back")
+            self.board.is_replayed = course.is_replayed
         elif isinstance(event, RunEnd):
             self._straggler.reset(t_us)
             self._loss.reset(t_us, "run ended")
@@ -216,7 +221,7 @@ class RunDetectors:
         self._hang.reset(at_us)
         self._slow.reset(at_us)
         self._saves.begin(at_us)
-        self.board.attempt = name
+        self.board.attempt, self.board.is_replayed = name, False
         self._restarts.begin(name, at_us)
 
     # -- steps -------------------------------------------------------------------------------------------------------

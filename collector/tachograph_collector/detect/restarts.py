@@ -64,7 +64,7 @@ class RestartsDetector:
         if len(state.tries) < 2 or state.tries[-2].was_planned:
             return
         since_us = at_us - round(settings.within_s * SECOND_US)
-        recent = [one for one in state.tries if one.start_us >= since_us]
+        recent = [one for one in state.tries if since_us <= one.start_us <= at_us]
         idle = 0
         for one in reversed(state.tries[:-1]):
             if one.was_planned or (self._newest() or -1) > (one.newest_step or -1):

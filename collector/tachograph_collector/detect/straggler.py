@@ -24,6 +24,8 @@ EPISODE: Final = "straggler_episode"
 GROUP: Final = "straggler_group"
 MAX_ROWS: Final = 240
 """Of a window; where steps are so short that more would fit, only each n-th step is looked at."""
+MAX_RANKS: Final = 131_072
+"""Compared of one attempt; of more the rest is left out."""
 SLACK_ROWS: Final = 2
 """A window is judged when so many later steps have been heard of, since ranks end a step one after the other."""
 NO_STAGE: Final = -1
@@ -106,6 +108,7 @@ class StragglerDetector:
                 self._board.sight(NAME, "blind", "no rank tells its own work (busy_s or sections)")
             return
         self._know_ranks(columns)
+        which &= np.isin(columns.rank, self.state.ranks) if len(self.state.ranks) >= MAX_RANKS else True
         columns = columns.take(which)
         if self.state.every == 0:
             self._choose_rows()
@@ -118,6 +121,7 @@ class StragglerDetector:
 
     def _know_ranks(self, columns: StepColumns) -> None:
         fresh = [int(rank) for rank in np.unique(columns.rank) if rank >= 0 and int(rank) not in self._column]
+        fresh = fresh[: MAX_RANKS - len(self.state.ranks)]
         if not fresh:
             return
         state, num = self.state, len(fresh)
