@@ -75,6 +75,36 @@ def test_a_healthy_run_has_none_and_says_so(tmp_path: Path) -> None:
     assert "No incident found" in told(str(log))
 
 
+def test_other_thresholds_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "thresholds.toml"
+    file.write_text("[hang]\nleast_s = 3600\np95_times = 1000\n")
+    assert [one["detector"] for one in lines(RECORDED, "--thresholds", str(file))] == [
+        "loss_spike",
+        "checkpoint_not_landed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[hang]\nleast = 3\n", "hang has least_s"),
+        ("[hang\n", "not TOML"),
+        (None, "can't be read"),
+    ],
+)
+def test_thresholds_that_cannot_be_are_refused_with_the_files_name(
+    text: str | None, complaint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "thresholds.toml"
+    if text is not None:
+        file.write_text(text)
+    done = replay(RECORDED, "--thresholds", str(file))
+    assert done.exit_code == 2
+    output = " ".join(done.output.split())
+    assert complaint in output
+    assert "thresholds.toml" in output
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -82,6 +112,7 @@ def test_a_healthy_run_has_none_and_says_so(tmp_path: Path) -> None:
         (["--incidents", "-", "--minutes", "-"], "both write to standard output"),
         (["--incidents", "i.jsonl", "--no-detect"], "give one of them"),
         (["--incidents", "i.jsonl", "--into", "http://127.0.0.1:1"], "leave out --into"),
+        (["--json", "--thresholds", "t.toml"], "no detector runs"),
         (["--incidents", "no/such/folder/i.jsonl"], "there is no directory"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from tachograph_agent.events import AnyEvent, Failure, Health, Step, microseconds
@@ -24,6 +24,9 @@ from tachograph_collector.report.booked import ledger_for, run_reports, without_
 from tachograph_collector.report.model import LossPoint, RunReport, Window
 from tachograph_collector.report.text import SECOND, count, duration, iso, visible
 from tachograph_collector.report.windows import clip
+
+if TYPE_CHECKING:
+    from tachograph_collector.detect import Settings
 
 _NUM_FINDINGS: Final = 3
 _NUM_QUOTED: Final = 200
@@ -57,6 +60,8 @@ class Options:
     gpus: int | None = None
     with_loss: bool = False
     with_incidents: bool = False
+    thresholds: Settings | None = None
+    """Of the detectors; None for the defaults."""
 
 
 def book(paths: Sequence[str], options: Options) -> list[RunReport]:
@@ -75,7 +80,7 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
         )
         ledger = ledger_for(reading, options.now_us)
         curves: dict[str, LossCurve] = {}
-        watch = Watch(options.now_us) if options.with_incidents else None
+        watch = Watch(options.now_us, options.thresholds) if options.with_incidents else None
         with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
                 ledger.add(batch)

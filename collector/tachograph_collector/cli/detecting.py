@@ -6,14 +6,18 @@ steps would fill the memory is judged what lies well before the newest.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tachograph_agent.events import AnyEvent, microseconds
 
+from tachograph_collector.cli.errors import BadInputError, reason
+
 if TYPE_CHECKING:
-    from tachograph_collector.detect import Incident
+    from tachograph_collector.detect import Incident, Settings
     from tachograph_collector.ledger.books import Books
 
 MAX_PENDING: Final = 4_000_000
@@ -27,13 +31,27 @@ def is_available() -> bool:
     return find_spec("numpy") is not None
 
 
+def read_thresholds(path: str) -> Settings:
+    """The thresholds that a TOML file asks for. Raises ``BadInputError`` in one sentence that names the file."""
+    from tachograph_collector.detect import SettingsError, settings_from
+
+    try:
+        return settings_from(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadInputError(f"--thresholds {path}: can't be read ({reason(error)})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"--thresholds {path}: not TOML ({error})") from error
+    except SettingsError as error:
+        raise BadInputError(f"--thresholds {path}: {str(error).removeprefix('thresholds: ')}") from error
+
+
 class Watch:
     """Detectors for a log; needs numpy."""
 
-    def __init__(self, now_us: int | None) -> None:
+    def __init__(self, now_us: int | None, settings: Settings | None = None) -> None:
         from tachograph_collector.detect import Detectors
 
-        self._detectors = Detectors()
+        self._detectors = Detectors(settings)
         self._now_us = now_us
 
     def add(self, batch: Sequence[AnyEvent]) -> None:

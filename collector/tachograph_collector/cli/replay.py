@@ -9,11 +9,12 @@ import click
 from tachograph_agent.events import microseconds
 
 from tachograph_collector.cli import detecting, writing
-from tachograph_collector.cli.errors import BAD_INPUT, EXIT_CODES_HELP, GATE_FAILED, BadInputError
+from tachograph_collector.cli.errors import BAD_INPUT, EXIT_CODES_HELP, GATE_FAILED, BadInputError, extra_missing
 from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Year, Zone, unix_seconds
 
 if TYPE_CHECKING:
     from tachograph_collector.cli.booking import Options
+    from tachograph_collector.detect import Settings
     from tachograph_collector.report.model import RunReport
 
 _EPILOG = f"""\b
@@ -51,6 +52,7 @@ Examples:
     help="Hold the run against the checkpoint model. In the terminal and on the page it is; in --json only if asked.",
 )
 @click.option("--incidents", metavar="FILE", help="Write what the detectors found, a JSON object a line; '-' is here.")
+@click.option("--thresholds", metavar="FILE", help="TOML file with other thresholds for the detectors.")
 @click.option("--no-detect", is_flag=True, help="Don't look for incidents; for the terminal they are looked for.")
 @click.option(
     "--fail-under",
@@ -78,6 +80,7 @@ def replay(
     gpus: int | None,
     judge: bool | None,
     incidents: str | None,
+    thresholds: str | None,
     no_detect: bool,
     fail_under: float | None,
     into: str | None,
@@ -112,6 +115,7 @@ def replay(
         gpus=gpus,
         with_loss=html is not None,
         with_incidents=with_incidents,
+        thresholds=None if thresholds is None else _thresholds(thresholds, with_incidents=with_incidents),
     )
     if into is None:
         if token_file is not None or ca_file is not None:
@@ -133,6 +137,14 @@ def _with_incidents(outputs: writing.Outputs, *, no_detect: bool, into: str | No
         return True
     for_terminal = not outputs.as_json and outputs.minutes != "-"
     return for_terminal and not no_detect and into is None and detecting.is_available()
+
+
+def _thresholds(path: str, *, with_incidents: bool) -> Settings:
+    if not detecting.is_available():
+        raise extra_missing(f"--thresholds {path}")
+    if not with_incidents:
+        raise BadInputError(f"--thresholds {path}: no detector runs; add --incidents FILE, or leave it out")
+    return detecting.read_thresholds(path)
 
 
 def _loaded(
