@@ -8,6 +8,7 @@ import re
 import ssl
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from collector_process import CollectorProcess, Reply, Starts
 from tachograph_collector.cli.main import cli
 
-EVENT = {"kind": "run.start", "t": 1_700_000_000.0, "run": "llama-1"}
+EVENT = {"kind": "run.start", "t": float(int(time.time())), "run": "llama-1"}
 
 
 class Done(NamedTuple):
