@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import stored_runs
 from app_client import AppClient
+from no_keeper import NoKeeper
 from tachograph_agent.events import decode
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 
 REPOSITORY = Path(__file__).parents[2]

@@ -17,11 +17,11 @@ import pytest
 from asgi_client import InProcess
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from no_keeper import NoKeeper
 from tachograph_collector.live.folder import RunRefusedError
 from tachograph_collector.live.rebuild import rebuild
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.runs import find_run
 

@@ -16,10 +16,10 @@ from asgi_client import Answer, InProcess
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nested import nested
+from no_keeper import NoKeeper
 from sqlalchemy import func, select
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database, StoreUnavailableError
 

@@ -9,13 +9,13 @@ import promtool
 import pytest
 from app_client import AppClient
 from live_runs import Folding, put, run_with_a_failure
+from no_keeper import NoKeeper
 from sqlalchemy import event, update
 from tachograph_collector.ledger.books import ACCOUNTS
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.figures import MAX_RUNS, SHOWN_FOR_S, Figures
 from tachograph_collector.service.metrics import Scrape
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import books, leases
 from tachograph_collector.store.tokens import create_token, tenant_named

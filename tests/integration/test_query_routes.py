@@ -17,6 +17,7 @@ import pytest
 import stored_runs
 from app_client import AppClient
 from httpx import Response
+from no_keeper import NoKeeper
 from sqlalchemy import insert
 from stored_runs import Booked
 from tachograph_agent.events import AnyEvent, Failure, RunEnd, RunStart, Step, decode
@@ -26,7 +27,6 @@ from tachograph_collector.report.windows import clip
 from tachograph_collector.service import shapes
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import incidents, nodes
 

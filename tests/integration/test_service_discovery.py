@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from app_client import AppClient
 from live_runs import Folding, put
+from no_keeper import NoKeeper
 from sqlalchemy import update
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import nodes
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+import no_keeper
 import pytest
 from app_client import AppClient
 from live_runs import Folding, put, run_with_a_failure
+from no_keeper import NoKeeper
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from otlp_receiver import Receiver, Span
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.figures import Figures
 from tachograph_collector.service.metrics import Scrape
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.service.telemetry import RunTraces, Telemetry
 from tachograph_collector.store.database import Database
 
@@ -198,9 +201,10 @@ def test_no_sdk_is_imported_where_nobody_wants_it(sqlite_url: str) -> None:
     program = (
         "import sys; from tachograph_collector.service.app import create_app;"
         "from tachograph_collector.service.settings import Settings;"
-        "from tachograph_collector.service.state import NoKeeper;"
+        "from no_keeper import NoKeeper;"
         "from tachograph_collector.store.database import Database;"
         f"create_app(Settings(), Database({sqlite_url!r}), NoKeeper());"
         "sys.exit(any(name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter')) for name in sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+    beside = {**os.environ, "PYTHONPATH": str(Path(no_keeper.__file__).parent)}
+    assert subprocess.run([sys.executable, "-c", program], env=beside, timeout=60, check=False).returncode == 0

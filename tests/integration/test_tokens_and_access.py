@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from app_client import AppClient
 from fastapi import Depends, FastAPI
+from no_keeper import NoKeeper
 from sqlalchemy import Connection, delete, insert, select
 from tachograph_collector.service import access
 from tachograph_collector.service.access import Access, Doorkeeper, require
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.problems import Problem
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.schema import tenants, tokens
 from tachograph_collector.store.tokens import (

@@ -56,28 +56,6 @@ class KeepsLedgers(Protocol):
         ...
 
 
-class NoKeeper:
-    """Folds nothing: for tests of routes alone."""
-
-    holder = ""
-
-    def __init__(self) -> None:
-        self.watchers: list[Callable[[Fold], None]] = []
-
-    def start(self) -> None:
-        """Nothing to start."""
-
-    def stop(self) -> None:
-        """Nothing to stop."""
-
-    def wake(self, runs: Iterable[RunKey]) -> None:
-        """Nobody to wake."""
-
-    def snapshot(self) -> LiveSnapshot:
-        """Nothing is folded."""
-        return LiveSnapshot()
-
-
 @dataclass(slots=True)
 class Service:
     """One collector's parts. ``identify`` says who a request is from."""

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 from fastapi import FastAPI
+from no_keeper import NoKeeper
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.metrics import Scrape
 from tachograph_collector.service.run_metrics import RunMetrics
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper
 from tachograph_collector.store.database import Database
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
+from no_keeper import NoKeeper
 from sqlalchemy import insert
 from tachograph_collector.service import readiness as module
 from tachograph_collector.service.gather import Gather
 from tachograph_collector.service.newruns import NewRuns
 from tachograph_collector.service.readiness import Looker
 from tachograph_collector.service.settings import Settings
-from tachograph_collector.service.state import NoKeeper, Service
+from tachograph_collector.service.state import Service
 from tachograph_collector.service.waiting import Waiting
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.schema import leases, runs
