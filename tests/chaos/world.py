@@ -22,7 +22,8 @@ from typing import Final
 from chaos.proxy import Mode, Proxy, Target
 from chaos.recorded import RUN, Line
 from databases import PostgreSQLServer
-from tachograph_agent.spool.layout import AGENT_DIRECTORY, attempt_directory
+from live_spool import rank_files
+from tachograph_agent.spool.layout import attempt_directory
 from tachograph_agent.spool.rankfile import RankFile
 
 _PROGRAMS: Final = Path(sys.executable).parent
@@ -96,7 +97,7 @@ class Node:
 
     def unshipped(self) -> list[Path]:
         """Files of ranks that are still in the spool; the agent deletes one once all of it is stored."""
-        return [path for path in self.spool.glob("u*/*/rank-*.jsonl") if path.parent.name != AGENT_DIRECTORY]
+        return rank_files(self.spool)
 
 
 class World:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from collector_process import CollectorProcess, Starts
+from live_spool import rank_files
 from sqlalchemy import func, select
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
@@ -62,7 +63,7 @@ class Node:
         subprocess.run([sys.executable, "-c", TRAINER, str(num_steps)], env=environment, check=True, timeout=120)
 
     def is_shipped(self) -> bool:
-        return not [path for path in self.spool.glob("u*/*/rank-*.jsonl") if path.parent.name != "agent"]
+        return not rank_files(self.spool)
 
 
 @pytest.fixture

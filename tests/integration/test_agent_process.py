@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import live_spool
 import pytest
 from agent_server.server import Server, identity
 
@@ -82,7 +83,7 @@ class Node:
 
     def files(self) -> list[Path]:
         """Rank files in the spool."""
-        return list(self.spool.glob("u*/*/rank-*.jsonl"))
+        return live_spool.files(self.spool)
 
 
 @pytest.fixture
