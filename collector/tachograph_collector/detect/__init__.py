@@ -3,10 +3,11 @@
 from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.detectors import Detectors, StateError
 from tachograph_collector.detect.settings import Settings, SettingsError, settings_from
-from tachograph_collector.detect.verdict import Change, Evidence, Incident, Severity
+from tachograph_collector.detect.verdict import Change, Cost, Evidence, Incident, Severity
 
 __all__ = [
     "Change",
+    "Cost",
     "Detectors",
     "Evidence",
     "Incident",

@@ -98,6 +98,8 @@ class Board:
                 rank=verdict.rank,
                 advice=verdict.advice,
                 is_replayed=self.is_replayed,
+                cost=verdict.cost,
+                consequence_of=verdict.consequence_of,
             )
             self._open[key] = incident
             self.sights.setdefault(verdict.detector, Sight()).num_verdicts += 1
@@ -113,6 +115,8 @@ class Board:
             summary=verdict.summary,
             evidence=verdict.evidence,
             advice=verdict.advice,
+            cost=verdict.cost,
+            consequence_of=verdict.consequence_of or before.consequence_of,
         )
         self._changes.append(Change("updated", after))
 

@@ -24,6 +24,18 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What only this detector knows; names end in their unit."""
 
 
+class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an incident has cost until now; None where it isn't known."""
+
+    wall_s: float | None = None
+    """Of the whole job: time that was lost, or by which it was slower."""
+    gpu_hours: float | None = None
+    money: float | None = None
+    """In the unit of the run's ``price_per_gpu_hour``."""
+    basis: str = ""
+    """What is counted, in a few words: ``steps slower by 12 %``, ``work since the last checkpoint``."""
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """What a detector sees now of one subject. ``subject`` is ``run``, ``rank 7`` or ``node n3``."""
 
@@ -37,6 +49,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     advice: str | None = None
     node: str | None = None
     rank: int | None = None
+    cost: Cost | None = None
+    consequence_of: str | None = None
+    """The id of the incident that it follows from."""
 
 
 class Incident(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +79,9 @@ class Incident(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How it ended: ``recovered``, ``lingering``, ``attempt ended`` ...; ``withdrawn`` and why if it was none."""
     is_replayed: bool = False
     """It was found in steps that an earlier attempt had done before."""
+    cost: Cost | None = None
+    consequence_of: str | None = None
+    """The id of the incident that it follows from: who is told of that one need not be told of this."""
 
     @property
     def is_withdrawn(self) -> bool:

@@ -389,8 +389,9 @@ class RunFolder:
         if not self._silence.has_changed and now_us < self._nodes_due_us:
             return
         self._nodes_due_us = now_us + self._pace.nodes_every_us
-        of_run = {"tenant_id": self.run.tenant_id, "run_id": self.run.run_id}
+        of_run: dict[str, object] = {"tenant_id": self.run.tenant_id, "run_id": self.run.run_id}
         upsert(connection, nodes, [{**of_run, **row} for row in node_rows(self._silence.take_heard())])
+        of_run |= {"origin": self.origin, "changed_us": now_us}
         upsert(connection, incidents, [{**of_run, **row} for row in incident_rows(self._silence.take_incidents())])
 
     def _show(self, books: dict[int, Books], now_us: int, until_us: int) -> None:

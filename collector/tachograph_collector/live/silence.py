@@ -519,6 +519,13 @@ def incident_rows(incidents: Iterable[Incident]) -> list[dict[str, Any]]:
     return [
         {
             **msgspec.structs.asdict(it),
+            "found_us": it.opened_us,
+            "outcome": None,
+            "cost": None,
+            "advice": None,
+            "consequence_of": None,
+            "attempt": None,
+            "is_replayed": False,
             "rank": None,
             "node": it.node and text_of(it.node),
             "subject": text_of(it.subject),

@@ -28,13 +28,17 @@ BASE_INSTALL = frozenset({"msgspec", "urllib3", "prometheus_client", "click", "r
 LEVELS = {
     "ledger": 0,
     "model": 1,
-    "detect": 1,
-    "store": 2,
-    "report": 3,
-    "live": 3,
-    "service": 4,
-    "client": 4,
-    "cli": 5,
+    "synthetic": 1,
+    "detect": 2,
+    "store": 3,
+    "report": 4,
+    "live": 4,
+    "sinks": 4,
+    "web": 4,
+    "service": 5,
+    "client": 5,
+    "rehearse": 6,
+    "cli": 7,
 }
 """Rooms of the collector; one may import the rooms of a lower number, and itself."""
 
@@ -42,6 +46,7 @@ PURE_ROOMS = {
     "ledger": frozenset({"msgspec"}),
     "model": frozenset({"msgspec", "numpy", "scipy"}),
     "detect": frozenset({"msgspec", "numpy", "scipy"}),
+    "synthetic": frozenset({"msgspec", "numpy", "scipy"}),
 }
 """Rooms without clock and I/O, each with the libraries that it may use."""
 
