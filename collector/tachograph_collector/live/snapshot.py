@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tachograph_collector.detect.board import Sight
+from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.ledger import Books
 from tachograph_collector.live.silence import State
 from tachograph_collector.store.folded import Booked
@@ -34,6 +36,24 @@ class LiveRun:
     """How many nodes are alive, suspect, dead, lost and gone."""
     revision: int
     frozen_us: int | None
+    incidents: tuple[Incident, ...] = ()
+    """Open ones, of the newest generation: incidents are the run's, by name."""
+    sights: Mapping[str, Sight] = field(default_factory=dict)
+    """How well each detector sees the run, and how often it judged; with the newest generation."""
+    detectors_fault: str | None = None
+    """Why this run's detectors were set aside; None: they look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the detectors' thresholds are from, and whether its newest state could be read."""
+
+    path: str | None = None
+    """None: the defaults hold, no file was named."""
+    read_us: int | None = None
+    """When the thresholds that hold now were read."""
+    fault: str | None = None
+    """What is wrong with the file as it is now; the thresholds that were read before it hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +98,13 @@ class LiveCounters:
     runs_set_aside: int = 0
     failures_inferred: int = 0
     failures_withdrawn: int = 0
+    incidents_opened: int = 0
+    detectors_failed: int = 0
+    """How often a run's detectors were set aside because one of them raised."""
+    detector_states_refused: int = 0
+    """Saved states of detectors that could not be used, so that they began afresh."""
+    thresholds_refused: int = 0
+    """How often the file of thresholds had changed and could not be used."""
     database_errors: int = 0
 
 
@@ -91,5 +118,6 @@ class LiveSnapshot:
     counters: LiveCounters = field(default_factory=LiveCounters)
     num_waiting: int = 0
     """Runs that have something to fold and that this collector has no room for."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
     beat_us: int = 0
     """When the keeper last went round; it hangs if that was long ago."""
