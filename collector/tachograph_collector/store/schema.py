@@ -464,16 +464,29 @@ deliveries = Table(
     _key("run_id"),
     _key("incident_id", String(40)),
     _key("sink", String(100)),
-    Column("state", String(20), nullable=False, comment="sent, waiting (to be tried again), dead (given up)"),
+    Column("state", String(20), nullable=False, comment="sent, waiting (to be tried again), skipped, dead (given up)"),
+    Column("noted_us", BigInteger, nullable=False, comment="changed_us of the incident as it was last looked at"),
     Column("sent_us", BigInteger, nullable=True, comment="changed_us of the incident as it was last told"),
+    Column("told", String(20), nullable=True, comment="its severity as last told, or cleared; null: never told"),
+    Column("told_at_us", BigInteger, nullable=True, comment="when it was last told, on the database's clock"),
     Column("remote_id", Text, nullable=True, comment="what the other side calls it"),
-    _need("num_tries"),
+    Column("num_tries", BigInteger, nullable=False, comment="of what is to be told now; the one under way counts"),
+    Column("since_us", BigInteger, nullable=False, comment="since when that is to be told"),
     _may("next_try_us"),
-    _may("error", Text),
+    Column("error", Text, nullable=True, comment="why the last try failed, or why it is skipped"),
     _may("claimed_by", String(100)),
     _may("claimed_until_us"),
     Index("deliveries_state_idx", "state", "next_try_us"),
     comment="What each sink was told of each incident.",
+)
+
+sinks = Table(
+    "sinks",
+    metadata,
+    _key("sink", String(100)),
+    Column("first_us", BigInteger, nullable=False, comment="incidents that were found before are not told"),
+    Column("looked_us", BigInteger, nullable=False, comment="what changed before was looked at; kept up while it runs"),
+    comment="Since when each sink is told of incidents.",
 )
 
 detector_states = Table(

@@ -26,13 +26,34 @@ def upgrade() -> None:
         sa.Column("incident_id", sa.String(length=40), autoincrement=False, nullable=False),
         sa.Column("sink", sa.String(length=100), autoincrement=False, nullable=False),
         sa.Column(
-            "state", sa.String(length=20), nullable=False, comment="sent, waiting (to be tried again), dead (given up)"
+            "state",
+            sa.String(length=20),
+            nullable=False,
+            comment="sent, waiting (to be tried again), skipped, dead (given up)",
+        ),
+        sa.Column(
+            "noted_us", sa.BigInteger(), nullable=False, comment="changed_us of the incident as it was last looked at"
         ),
         sa.Column("sent_us", sa.BigInteger(), nullable=True, comment="changed_us of the incident as it was last told"),
+        sa.Column(
+            "told",
+            sa.String(length=20),
+            nullable=True,
+            comment="its severity as last told, or cleared; null: never told",
+        ),
+        sa.Column(
+            "told_at_us", sa.BigInteger(), nullable=True, comment="when it was last told, on the database's clock"
+        ),
         sa.Column("remote_id", sa.Text(), nullable=True, comment="what the other side calls it"),
-        sa.Column("num_tries", sa.BigInteger(), nullable=False),
+        sa.Column(
+            "num_tries",
+            sa.BigInteger(),
+            nullable=False,
+            comment="of what is to be told now; the one under way counts",
+        ),
+        sa.Column("since_us", sa.BigInteger(), nullable=False, comment="since when that is to be told"),
         sa.Column("next_try_us", sa.BigInteger(), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True, comment="why the last try failed, or why it is skipped"),
         sa.Column("claimed_by", sa.String(length=100), nullable=True),
         sa.Column("claimed_until_us", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("tenant_id", "run_id", "incident_id", "sink", name=op.f("deliveries_pkey")),
@@ -94,6 +115,19 @@ def upgrade() -> None:
         sa.Column("ended_us", sa.BigInteger(), nullable=True, comment="taken back before its time"),
         sa.PrimaryKeyConstraint("tenant_id", "silence_id", name=op.f("silences_pkey")),
         comment="Of which incidents nobody is to be told, and until when. They are recorded all the same.",
+    )
+    op.create_table(
+        "sinks",
+        sa.Column("sink", sa.String(length=100), autoincrement=False, nullable=False),
+        sa.Column("first_us", sa.BigInteger(), nullable=False, comment="incidents that were found before are not told"),
+        sa.Column(
+            "looked_us",
+            sa.BigInteger(),
+            nullable=False,
+            comment="what changed before was looked at; kept up while it runs",
+        ),
+        sa.PrimaryKeyConstraint("sink", name=op.f("sinks_pkey")),
+        comment="Since when each sink is told of incidents.",
     )
     with op.batch_alter_table("incidents", schema=None) as batch_op:
         batch_op.add_column(

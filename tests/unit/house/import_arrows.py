@@ -33,12 +33,12 @@ LEVELS = {
     "store": 3,
     "report": 4,
     "live": 4,
-    "sinks": 4,
     "web": 4,
-    "service": 5,
-    "client": 5,
-    "rehearse": 6,
-    "cli": 7,
+    "sinks": 5,
+    "service": 6,
+    "client": 6,
+    "rehearse": 7,
+    "cli": 8,
 }
 """Rooms of the collector; one may import the rooms of a lower number, and itself."""
 
