@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from msgspec import Struct, field
@@ -17,6 +18,7 @@ from tachograph_agent.events import (
 )
 
 from tachograph_collector.detect.settings import Common
+from tachograph_collector.detect.verdict import Cost
 
 SECOND_US: Final = 1_000_000
 MAX_PAST: Final = 1_000
@@ -159,3 +161,15 @@ class Course(Struct):
     def gpu_hours(self, seconds: float) -> float | None:
         """What so many seconds of the whole run cost; None where nobody says how many GPUs."""
         return None if self.world_size is None else seconds * self.world_size / 3600
+
+    def cost(self, wall_s: float | None, basis: str) -> Cost | None:
+        """So many seconds of the whole job in GPU-hours and money; None where the seconds aren't known.
+
+        GPU-hours are ``wall_s * world_size / 3600``, money is that times the price of a GPU-hour. Each is None where
+        nobody told the factor. Example: 90 s of 64 GPUs at 2.5 are 1.6 GPU-hours and 4.0 in money.
+        """
+        if wall_s is None or not math.isfinite(wall_s):
+            return None
+        hours, price = self.gpu_hours(wall_s), self.price_per_gpu_hour
+        money = None if hours is None or price is None else hours * price
+        return Cost(wall_s=wall_s, gpu_hours=hours, money=money, basis=basis)

@@ -9,10 +9,11 @@ from msgspec import Struct
 from tachograph_agent.events import AnyEvent
 
 from tachograph_collector.detect.board import Sight
-from tachograph_collector.detect.columns import decode_array, encoder
+from tachograph_collector.detect.columns import StepColumns, decode_array, encoder
 from tachograph_collector.detect.one_run import RunDetectors, RunState
 from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
+from tachograph_collector.ledger.books import Books, Details
 
 VERSION = 1
 """Of the saved state; raised with each change of what it holds."""
@@ -48,6 +49,13 @@ class Detectors:
                 run = self._runs[name] = RunDetectors(name, self._settings)
             run.add(events if len(names) == 1 else [event for event in events if event.run == name])
 
+    def add_steps(self, run: str, columns: StepColumns) -> None:
+        """Take steps of one run that are columns already, such as stored stretches."""
+        if len(columns):
+            if run not in self._runs:
+                self._runs[run] = RunDetectors(run, self._settings)
+            self._runs[run].add_steps(columns)
+
     def look(self, now_us: int | None = None, *, is_complete: bool = False) -> list[Change]:
         """Judge as of ``now_us``, microseconds since 1970, and say what changed since the last look.
 
@@ -59,6 +67,21 @@ class Detectors:
             run.look(now_us, is_complete=is_complete)
             changes += run.board.take_changes()
         return changes
+
+    def is_judge_due(self, run: str, now_us: int) -> bool:
+        """Whether ``judge`` has something to do: a run's books are looked at every ``goodput.look_every_s`` only."""
+        return run in self._runs and self._runs[run].goodput.is_due(now_us)
+
+    def judge(self, run: str, books: Books, details: Details, now_us: int, *, is_final: bool = False) -> None:
+        """Hold a run's books against the checkpoint model: goodput that failures don't explain, intervals, restarts.
+
+        ``run`` is the name that its events tell (``books.run`` may be ``name#2``); books and details are of the whole
+        run so far, its newest generation. What changed is told by the next ``look``. ``is_final`` says that this is the
+        only look, at the end of a recording: it is tested at the level of one look. A run that the detectors never
+        heard of is left alone. Milliseconds to tens of them; needs scipy.
+        """
+        if run in self._runs:
+            self._runs[run].goodput.judge(books, details, now_us, is_final=is_final)
 
     @property
     def num_pending(self) -> int:

@@ -24,6 +24,7 @@ from tachograph_agent.events import (
 from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
 from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
+from tachograph_collector.detect.goodput import GoodputDetector, GoodputState
 from tachograph_collector.detect.hang import HangDetector, HangState
 from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
 from tachograph_collector.detect.loss import LossDetector, LossState
@@ -50,6 +51,7 @@ class RunState(Struct):
     job_slow: JobSlowState = field(default_factory=JobSlowState)
     saves: SavesState = field(default_factory=SavesState)
     restarts: RestartsState = field(default_factory=RestartsState)
+    goodput: GoodputState = field(default_factory=GoodputState)
     steps: list[StepColumns] = field(default_factory=list)
     others: list[bytes] = field(default_factory=list)
     done_us: int | None = None
@@ -75,6 +77,9 @@ class RunDetectors:
         self._slow = JobSlowDetector(settings.job_slow, self.board, self._course, state.job_slow)
         self._saves = SavesDetector(settings.checkpoints, settings.retention, self.board, self._course, state.saves)
         self._restarts = RestartsDetector(settings.restarts, self.board, self._course, state.restarts)
+        self.goodput = GoodputDetector(
+            settings.goodput, settings.interval, settings.restart_phase, self.board, self._course, state.goodput
+        )
         self._steps = state.steps
         self._others = [decode(line) for line in state.others]
         self._done_us = state.done_us
@@ -96,6 +101,7 @@ class RunDetectors:
             self._slow.state,
             self._saves.state,
             self._restarts.state,
+            self.goodput.state,
             self._steps,
             [encode(event) for event in self._others],
             self._done_us,
@@ -109,13 +115,17 @@ class RunDetectors:
         """Take events of this run."""
         steps = [event for event in events if type(event) is Step]
         if steps:
-            self._steps.append(columns_of(steps))
-            self._new(int(self._steps[-1].t_us.max()))
+            self.add_steps(columns_of(steps))
         if len(steps) < len(events):
             others = [event for event in events if type(event) is not Step and type(event) is not Heartbeat]
             self._others += others
             if others:
                 self._new(max(microseconds(event.t) for event in others))
+
+    def add_steps(self, columns: StepColumns) -> None:
+        """Take steps of this run as columns, one at least."""
+        self._steps.append(columns)
+        self._new(int(columns.t_us.max()))
 
     def _new(self, t_us: int) -> None:
         self._newest_us = t_us if self._newest_us is None else max(self._newest_us, t_us)

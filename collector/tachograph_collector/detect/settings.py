@@ -148,6 +148,40 @@ class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     detection_delay_s: _Above0 = 6 * 3600.0
 
 
+class Goodput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Time that was not kept, and that the run's failures don't explain."""
+
+    look_every_s: _Above0 = 300.0
+    """The books are looked at so often."""
+    look_growth: Annotated[float, Meta(ge=1)] = 1.1
+    """The alarm is tested when the run has become so many times as long as at the last test."""
+    num_looks: _Whole = 20
+    """The alarm's level, 1 %, is divided by this, since the same run is tested again and again."""
+    clear_s: _Above0 = 86_400.0
+    clear_share: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    """It is over when in the last ``clear_s`` less than this part was lost of what was lost before."""
+
+
+class Interval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An interval between saves that is far from the best."""
+
+    least_points: _Above0 = 1.0
+    """Points of goodput that the best interval brings."""
+    clear_points: _Above0 = 0.5
+    looks: _Whole = 2
+    """So many tests in a row must say so."""
+
+
+class RestartPhase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A phase that restarts mostly consist of."""
+
+    least_restarts: _Whole = 3
+    share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    clear_share: Annotated[float, Meta(gt=0, le=1)] = 0.4
+    least_points: _Above0 = 0.5
+    """Points of goodput that halving it brings."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All thresholds, a table each."""
 
@@ -159,6 +193,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     restarts: Restarts = field(default_factory=Restarts)
     retention: Retention = field(default_factory=Retention)
+    goodput: Goodput = field(default_factory=Goodput)
+    interval: Interval = field(default_factory=Interval)
+    restart_phase: RestartPhase = field(default_factory=RestartPhase)
 
 
 def settings_from(document: Mapping[str, Any]) -> Settings:

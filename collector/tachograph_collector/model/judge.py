@@ -62,10 +62,12 @@ def judge(
     planned_mtbf_s: float | None = None,
     num_looks: int = 1,
     seed: int = 0,
+    with_band: bool = True,
 ) -> Judgement | None:
     """Judge a run, or the window that its books and details were clipped to, by its own numbers.
 
     None for a run of no length. ``num_looks`` says how often the same run will be judged, see ``conditional_check``.
+    The band is simulated, which takes most of the time: who looks every few minutes leaves it out.
     """
     if not details.segments:
         return None
@@ -85,7 +87,15 @@ def judge(
     is_price = price is not None and 0 <= price < math.inf
     gpus = books.gpu.held / books.wall_us if books.gpu is not None and books.wall_us else books.world_size
     stakes = Stakes(gpus=gpus or None, price_per_gpu_hour=price if is_price else None)
-    return judge_measured(measured, facts, stakes, num_looks=num_looks, seed=seed, waste=waste_by_cause(books, details))
+    return judge_measured(
+        measured,
+        facts,
+        stakes,
+        num_looks=num_looks,
+        seed=seed,
+        waste=waste_by_cause(books, details),
+        with_band=with_band,
+    )
 
 
 def judge_measured(
@@ -96,6 +106,7 @@ def judge_measured(
     num_looks: int = 1,
     seed: int = 0,
     waste: Sequence[Waste] = (),
+    with_band: bool = True,
 ) -> Judgement:
     """Judge a window by numbers that may come from another one: a live run's last day by the days before."""
     memory = memorylessness(
@@ -124,16 +135,17 @@ def judge_measured(
             alpha=ALPHA,
             num_looks=num_looks,
         )
-        band = predictive_band(
-            measured.belief,
-            window_s=facts.exposure_s,
-            tau_s=tau,
-            costs_s=measured.cost.values_s,
-            restarts_s=measured.restarts_s,
-            persist_s=persist,
-            startup_s=measured.startup_s if facts.begins_with_startup else None,
-            seed=seed,
-        )
+        if with_band:
+            band = predictive_band(
+                measured.belief,
+                window_s=facts.exposure_s,
+                tau_s=tau,
+                costs_s=measured.cost.values_s,
+                restarts_s=measured.restarts_s,
+                persist_s=persist,
+                startup_s=measured.startup_s if facts.begins_with_startup else None,
+                seed=seed,
+            )
         # While the next save waits for the last one's persist, that wait is measured as blocking.
         blocking = cost if persist <= tau else max(cost - (persist - tau), 0.01 * cost)
         advice = advise(
