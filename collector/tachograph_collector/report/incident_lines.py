@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tachograph_collector.report.text import SECOND, duration, visible
+from tachograph_collector.report.text import duration, visible
 
 if TYPE_CHECKING:
     from tachograph_collector.detect import Incident
@@ -16,28 +16,10 @@ if TYPE_CHECKING:
 NUM_SHOWN: Final = 10
 
 
-def incident_object(incident: Incident) -> dict[str, Any]:
-    """One incident as plain data; instants are Unix seconds."""
-    plain: dict[str, Any] = {
-        "incident_id": incident.incident_id,
-        "run": incident.run,
-        "detector": incident.detector,
-        "subject": incident.subject,
-        "severity": incident.severity,
-    }
-    for name in ("opened", "found", "updated", "cleared"):
-        us = getattr(incident, f"{name}_us")
-        plain[f"{name}_at"] = None if us is None else us / SECOND
-    for name in ("outcome", "summary", "advice", "attempt", "node", "rank", "is_replayed", "is_withdrawn"):
-        plain[name] = getattr(incident, name)
-    evidence = incident.evidence
-    plain["evidence"] = {name: getattr(evidence, name) for name in ("value", "baseline", "threshold", "num_samples")}
-    plain["evidence"] |= {"unit": evidence.unit or None, **evidence.more}
-    return plain
-
-
 def to_json_lines(runs: Iterable[RunReport]) -> bytes:
     """One JSON object a line for each incident of all runs; numbers that JSON has no word for are null."""
+    from tachograph_collector.detect.incident_json import incident_object  # the detectors bring numpy along
+
     lines = [msgspec.json.encode(incident_object(one)) for run in runs for one in run.incidents or ()]
     return b"".join(line + b"\n" for line in lines)
 

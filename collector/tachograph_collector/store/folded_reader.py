@@ -29,6 +29,7 @@ from tachograph_collector.ledger.books import (
     Segment,
 )
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.name_patterns import like
 from tachograph_collector.store.schema import attempts, books, checkpoints, minutes, restarts, revisions, segments
 
 Ints = NDArray[np.int64]
@@ -213,22 +214,12 @@ def _filtered(query: Select[Any], connection: Connection, tenant_id: int, which:
     if which.origins is not None:
         query = query.where(books.c.origin.in_(which.origins))
     if which.name is not None:
-        query = query.where(_like(connection, which.name))
+        query = query.where(like(connection, books.c.name, which.name))
     if which.since_us is not None:
         query = query.where(or_(books.c.end_us > which.since_us, books.c.start_us >= which.since_us))
     if which.until_us is not None:
         query = query.where(books.c.start_us < which.until_us)
     return query
-
-
-def _like(connection: Connection, pattern: str) -> ColumnElement[bool]:
-    """``*`` and ``?`` as a shell has them, everything else as it is; upper and lower case differ."""
-    if not {"*", "?"} & set(pattern):
-        return books.c.name == pattern
-    if connection.dialect.name == "sqlite":  # its LIKE takes upper for lower case
-        return books.c.name.op("GLOB", is_comparison=True)(pattern.replace("[", "[[]"))
-    escaped = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-    return books.c.name.like(escaped.replace("*", "%").replace("?", "_"), escape="\\")
 
 
 def _stored(row: Row[Any]) -> StoredBooks:
