@@ -264,6 +264,11 @@ class StragglerDetector:
             if node_of is not None and self._board.open(NAME, f"node {node_of}"):
                 continue
             self._say(at_us, window, f"rank {rank}", [place], value, ratio, excess, step_s, node_of)
+        for one in self._board.open(EPISODE):
+            subjects = (one.subject, f"node {one.node}")
+            named = next((each for each in subjects if self._board.open(NAME, each)), None)
+            if named is not None:  # it was no brief one: one thing is said once
+                self._board.clear(at_us, EPISODE, one.subject, f"it lasts: named as straggler, {named}")
         for one in self._board.open(NAME):
             places = (
                 [self._column[one.rank]]
@@ -366,8 +371,13 @@ class StragglerDetector:
         window = settings.raise_n * 2
         del state.worst[:-window]
         culprits = {rank for rank in state.worst if rank >= 0}
-        named = {one.rank for one in self._board.open(NAME) if one.rank is not None}
-        if len(culprits - named) >= settings.rotating_ranks:
+        open_now = self._board.open(NAME)
+        ranks = {one.rank for one in open_now if one.rank is not None}
+        nodes = {one.node for one in open_now if one.rank is None and one.node is not None}
+        named = ranks | {rank for rank in culprits if self._course.nodes.get(rank) in nodes}
+        hosts = {self._course.nodes.get(rank) for rank in culprits}
+        is_one_node = len(hosts) == 1 and None not in hosts  # it is the node, and will be named
+        if len(culprits - named) >= settings.rotating_ranks and not is_one_node:
             self._board.say(
                 at_us,
                 Verdict(

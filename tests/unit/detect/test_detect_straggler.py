@@ -91,6 +91,21 @@ def test_a_culprit_that_moves_about_is_rotating_and_no_rank_is_named():
     assert "changes" in named[0].summary
 
 
+def test_a_whole_node_that_is_slow_is_no_rank_that_changes():
+    slow = [Slow(rank, 1.2, 90) for rank in range(8, 16)]
+    incidents = found(ranks(64, 400, slow=slow, per_node=8, seed=3))
+    assert {one.subject for one in incidents if one.cleared_us is None} == {"node n1"}
+    assert "run" not in {one.subject for one in incidents}
+
+
+def test_what_looked_brief_and_lasts_is_over_as_an_episode_when_it_is_named_a_straggler():
+    brief, lasting = sorted(found(ranks(16, 300, slow=[Slow(6, 1.8, 90)])), key=lambda one: one.found_us)
+    assert (brief.detector, lasting.detector) == ("straggler_episode", "straggler")
+    assert brief.outcome == "it lasts: named as straggler, rank 6"
+    assert brief.cleared_us == lasting.found_us
+    assert lasting.cleared_us is None
+
+
 def test_what_costs_less_than_3_percent_of_the_step_is_not_worth_saying():
     events = ranks(slow=[Slow(3, 1.2, 40)])
     for one in events:
