@@ -128,6 +128,13 @@ def find_incidents(
     return _stored(connection, rows, at_us)
 
 
+def read_incident(connection: Connection, key: RunKey, incident_id: str, *, at_us: int) -> StoredIncident | None:
+    """One incident by its whole key; None if it isn't there."""
+    c = incidents.c
+    query = _query().where(c.tenant_id == key.tenant_id, c.run_id == key.run_id, c.incident_id == incident_id)
+    return next(iter(_stored(connection, connection.execute(query).all(), at_us)), None)
+
+
 def changed_since(connection: Connection, changed_us: int, limit: int, *, at_us: int) -> list[StoredIncident]:
     """Incidents of all tenants that changed at or after ``changed_us``, in that order.
 
