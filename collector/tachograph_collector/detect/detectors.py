@@ -15,7 +15,7 @@ from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
 from tachograph_collector.ledger.books import Books, Details
 
-VERSION = 1
+VERSION = 2
 """Of the saved state; raised with each change of what it holds."""
 
 
@@ -92,6 +92,18 @@ class Detectors:
         """Judge what is so long before each run's newest event, so that it need not be held any longer."""
         for run in self._runs.values():
             run.settle(behind_us)
+
+    def note_look(self, looked_us: int) -> None:
+        """Somebody looked at ``looked_us`` who had heard what was heard here: nobody was blind until then."""
+        for run in self._runs.values():
+            run.note_look(looked_us)
+
+    def set_settings(self, settings: Settings) -> None:
+        """Judge by other thresholds from now on; what was judged stands, and nothing is forgotten."""
+        if settings == self._settings:
+            return
+        self._settings = settings
+        self._runs = {name: RunDetectors(name, settings, run.state()) for name, run in self._runs.items()}
 
     def incidents(self, run: str | None = None) -> list[Incident]:
         """All incidents held, of all runs or one, by when they began."""

@@ -140,6 +140,10 @@ class RunDetectors:
         if self._newest_us is not None:
             self._judge_until(self._newest_us - behind_us)
 
+    def note_look(self, looked_us: int) -> None:
+        """It was looked at then, by whoever."""
+        self._looked_us = max(self._looked_us or looked_us, looked_us)
+
     def look(self, now_us: int | None, *, is_complete: bool = False) -> None:
         """Judge what is settled by ``now_us``; all of it, as a finished log, for None."""
         if self._newest_us is None:

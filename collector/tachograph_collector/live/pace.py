@@ -22,6 +22,10 @@ class Pace:
     """A running run of which nothing comes is booked so often all the same: a hang must show."""
     judge_every_us: int = 2 * SECOND
     """So often the nodes of a run are judged although nothing has come."""
+    settle_us: int = 5 * SECOND
+    """Steps that came wait so long to be judged, in case others belong before them."""
+    sights_every_us: int = 30 * SECOND
+    """How well each detector sees is written so often."""
     rows_a_turn: int = 2_000
     """Stored rows read at one go; a run with more to read lets others have their turn in between."""
     write_at_least_every_us: int = 5 * SECOND

@@ -8,12 +8,10 @@ there, so that whoever folds the run next knows of them too.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 from tachograph_agent.events import (
     AnyEvent,
     Failure,
@@ -25,8 +23,11 @@ from tachograph_agent.events import (
     microseconds,
 )
 
+from tachograph_collector.detect.board import Sight
+from tachograph_collector.detect.verdict import Evidence, Incident, Severity, incident_id
 from tachograph_collector.store.folded import text_of
 
+NAME: Final = "dead_node"
 SECOND: Final = 1_000_000
 INTERVAL_US: Final = 5 * SECOND
 SUSPECT_US: Final = 15 * SECOND
@@ -83,21 +84,6 @@ class Inferred(Struct):
     """The nodes that it is about, and which step each had done by then."""
 
 
-class Incident(Struct):
-    """One row of ``incidents``."""
-
-    incident_id: str
-    detector: str
-    subject: str
-    severity: str
-    opened_us: int
-    updated_us: int
-    summary: str
-    evidence: dict[str, Any]
-    cleared_us: int | None = None
-    node: str | None = None
-
-
 class SilenceState(Struct):
     """What is saved with the ledger's state."""
 
@@ -106,6 +92,7 @@ class SilenceState(Struct):
     incidents: list[Incident] = field(default_factory=list)
     expected: dict[str, int] = field(default_factory=dict)
     run_step: tuple[int | None, int, int] = (None, 0, 0)
+    counts: tuple[int, int] = (0, 0)
 
 
 class Conclusion(Struct, frozen=True):
@@ -125,6 +112,8 @@ class Silence:
         self.nodes = {node.node: node for node in state.nodes}
         self._inferred = state.inferred
         self._open = {incident.subject: incident for incident in state.incidents}
+        self.num_judged, self.num_verdicts = state.counts
+        """How often nodes were judged, and how many incidents that made."""
         self._expected = state.expected
         self._last_step_us, self._step_gap_us, self._step = state.run_step
         self._back_us = 0
@@ -146,6 +135,7 @@ class Silence:
             list(self._open.values()),
             self._expected,
             (self._last_step_us, self._step_gap_us, self._step),
+            (self.num_judged, self.num_verdicts),
         )
 
     # -- arrivals ----------------------------------------------------------------------------------------------------
@@ -253,7 +243,7 @@ class Silence:
                 self._hear_of_withdrawal(received_us, event)
             case RunEnd():
                 for subject in list(self._open):
-                    self._clear(received_us, subject, {"run_ended": True})
+                    self._clear(received_us, subject, "run ended")
             case RunStart(nodes=list()) if all(isinstance(name, str) for name in event.nodes):
                 for name in event.nodes[:MAX_NODES]:
                     self._expected.setdefault(name, received_us)
@@ -276,27 +266,30 @@ class Silence:
         for node in dead:
             if node.state not in ("gone", "dead"):
                 self._turn(node, "dead", received_us)
-        subject = event.node or "group"
+        one = event.node is not None
+        silent_us = microseconds(event.dur or 0.0)
         self._raise(
             received_us,
-            "dead_node",
-            subject,
+            max(0, received_us - silent_us),
+            _subject(event.node),
             "critical",
-            f"node {event.node} is dead" if event.node else f"{len(dead)} nodes are dead",
-            {
-                "detail": text_of(event.detail or ""),
-                "t_us": t_us,
-                "attempt": attempt,
-                "nodes": len(dead) if event.node is None else 1,
-            },
+            f"node {event.node} is dead" if one else f"{len(dead)} nodes are dead",
+            Evidence(
+                value=event.dur,
+                threshold=DEAD_US / SECOND,
+                num_samples=1 if one else len(dead),
+                unit="s",
+                more={"detail": event.detail, "told_at": event.t, "num_nodes": 1 if one else len(dead)},
+            ),
             event.node,
+            attempt,
         )
 
     def _hear_of_withdrawal(self, received_us: int, event: FailureWithdrawn) -> None:
         attempt = None if event.attempt is None else str(event.attempt)
         name = (microseconds(event.of_t), attempt, event.node)
         self._inferred = [it for it in self._inferred if (it.t_us, it.attempt, it.node) != name]
-        self._clear(received_us, event.node or "group", {"withdrawn": True, "reason": text_of(event.reason or "")})
+        self._clear(received_us, _subject(event.node), f"withdrawn: {event.reason or 'it was alive'}")
         for node in self.nodes.values() if event.node is None else filter(None, [self.nodes.get(event.node)]):
             if node.state == "dead":
                 self._turn(node, "lost", received_us)
@@ -311,14 +304,15 @@ class Silence:
                 return None
             node = self.nodes[name] = Node(name, received_us, state_since_us=received_us)
             self.turned.add(name)
-            self._clear(received_us, f"never seen: {name}", {})
+            self._clear(received_us, _subject(name), "it was heard of")
         return node
 
     def _turn(self, node: Node, state: State, at_us: int) -> None:
         if node.state == "dead":
-            self._clear(at_us, node.node, {"state": state})
+            outcome = "heard again" if state == "alive" else f"its state is {state}"
+            self._clear(at_us, _subject(node.node), outcome)
             if all(it.state != "dead" for it in self.nodes.values() if it is not node):
-                self._clear(at_us, "group", {"state": state})
+                self._clear(at_us, _subject(None), outcome)
         node.state, node.state_since_us = state, at_us
         self.turned.add(node.node)
 
@@ -334,9 +328,10 @@ class Silence:
             return concluded
         self._judge_expected(now_us)
         for subject, incident in list(self._open.items()):
-            if incident.evidence.get("attempt", attempt) != attempt:
-                self._clear(now_us, subject, {"replaced": True})  # another attempt runs, without it
+            if incident.attempt not in (None, attempt):
+                self._clear(now_us, subject, "attempt ended")  # another runs, without it
         watched = [it for it in self.nodes.values() if it.last_heartbeat_us is not None and it.state != "gone"]
+        self.num_judged += len(watched)
         silent = [it for it in watched if it.state != "dead" and self._absent_us(it, now_us) >= _scaled(SUSPECT_US, it)]
         dying = [it for it in silent if self._judge_node(it, now_us)]
         num_living = sum(node.state != "dead" for node in watched)
@@ -413,38 +408,52 @@ class Silence:
 
     def _judge_expected(self, now_us: int) -> None:
         for name, since_us in self._expected.items():
-            subject = f"never seen: {name}"
-            if name in self.nodes or subject in self._open:
+            if name in self.nodes or _subject(name) in self._open:
                 continue
             if now_us - max(since_us, self._back_us) >= NEVER_SEEN_US:
                 said = f"node {name} was expected and never heard of"
-                self._raise(now_us, "dead_node", subject, "warning", said, {"expected_since_us": since_us}, name)
+                waited_s = (now_us - since_us) / SECOND
+                evidence = Evidence(value=waited_s, threshold=NEVER_SEEN_US / SECOND, unit="s")
+                self._raise(now_us, since_us, _subject(name), "warning", said, evidence, name)
 
     # -- incidents ---------------------------------------------------------------------------------------------------
 
     def _raise(
         self,
         at_us: int,
-        detector: str,
+        since_us: int,
         subject: str,
-        severity: str,
+        severity: Severity,
         summary: str,
-        evidence: dict[str, Any],
+        evidence: Evidence,
         node: str | None,
+        attempt: str | None = None,
     ) -> None:
         if subject in self._open:
             return
-        key = hashlib.sha256(f"{detector}/{subject}/{at_us}".encode()).hexdigest()[:40]
-        incident = Incident(key, detector, subject, severity, at_us, at_us, summary, evidence, node=node)
-        self._open[subject] = self._changed_incidents[key] = incident
+        incident = Incident(
+            incident_id=incident_id(self._run, NAME, subject, since_us),
+            run=self._run,
+            detector=NAME,
+            subject=subject,
+            severity=severity,
+            opened_us=since_us,
+            found_us=at_us,
+            updated_us=at_us,
+            summary=summary,
+            evidence=evidence,
+            attempt=attempt,
+            node=node,
+        )
+        self.num_verdicts += 1
+        self._open[subject] = self._changed_incidents[incident.incident_id] = incident
 
-    def _clear(self, at_us: int, subject: str, evidence: dict[str, Any]) -> None:
+    def _clear(self, at_us: int, subject: str, outcome: str) -> None:
         incident = self._open.pop(subject, None)
         if incident is None:
             return
-        incident.cleared_us = incident.updated_us = at_us
-        incident.evidence = {**incident.evidence, "cleared": evidence}
-        self._changed_incidents[incident.incident_id] = incident
+        cleared = structs.replace(incident, cleared_us=at_us, updated_us=at_us, outcome=outcome)
+        self._changed_incidents[incident.incident_id] = cleared
 
     # -- what to write -----------------------------------------------------------------------------------------------
 
@@ -457,6 +466,16 @@ class Silence:
         """Incidents opened or cleared since the last call."""
         changed, self._changed_incidents = self._changed_incidents, {}
         return list(changed.values())
+
+    def open(self) -> list[Incident]:
+        """Incidents that are open."""
+        return list(self._open.values())
+
+    def sight(self) -> Sight:
+        """How well it sees whether nodes are alive."""
+        if self.is_watching:
+            return Sight("armed", "", self.num_judged, self.num_verdicts)
+        return Sight("blind", "no node sends heartbeats", self.num_judged, self.num_verdicts)
 
     @property
     def has_changed(self) -> bool:
@@ -476,6 +495,11 @@ class Silence:
         for node in self.nodes.values():
             found[node.state] += 1
         return found
+
+
+def _subject(node: str | None) -> str:
+    """Whom an incident is about: a node, or the run where many died at once."""
+    return "run" if node is None else f"node {node}"
 
 
 def _scaled(limit_us: int, node: Node) -> int:
@@ -511,25 +535,4 @@ def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
             "metrics_address": it.metrics_address,
         }
         for it in nodes
-    ]
-
-
-def incident_rows(incidents: Iterable[Incident]) -> list[dict[str, Any]]:
-    """Incidents as rows of ``incidents``, without the run they belong to."""
-    return [
-        {
-            **msgspec.structs.asdict(it),
-            "found_us": it.opened_us,
-            "outcome": None,
-            "cost": None,
-            "advice": None,
-            "consequence_of": None,
-            "attempt": None,
-            "is_replayed": False,
-            "rank": None,
-            "node": it.node and text_of(it.node),
-            "subject": text_of(it.subject),
-            "summary": text_of(it.summary),
-        }
-        for it in incidents
     ]

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from ledger_oracle.build import T0, T0_US
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, from_dict
-from tachograph_collector.live.silence import Conclusion, Silence, SilenceState, incident_rows, node_rows
+from tachograph_collector.live.silence import Conclusion, Silence, SilenceState, node_rows
+from tachograph_collector.store.incident_rows import incident_row
 
 SECOND = 1_000_000
 
@@ -101,7 +102,7 @@ def test_silent_node_is_suspect_at_15_s_and_dead_at_30_s_if_its_ranks_are_silent
     assert death.dur == pytest.approx(30, abs=0.5)
     [incident] = cluster.silence.take_incidents()
     assert (incident.detector, incident.subject, incident.severity, incident.cleared_us) == (
-        "dead_node", "n0", "critical", None,
+        "dead_node", "node n0", "critical", None,
     )  # fmt: skip
     cluster.run(120)
     assert len(cluster.deaths()) == 1
@@ -224,7 +225,7 @@ def test_work_from_after_its_death_takes_the_death_back() -> None:
     assert (cluster.states(), len(cluster.concluded)) == (["alive"], 2)
     incident = cluster.silence.take_incidents()[-1]
     assert incident.cleared_us is not None
-    assert incident.evidence["cleared"]["withdrawn"] is True
+    assert incident.is_withdrawn
 
 
 def test_work_from_before_its_death_that_comes_late_proves_nothing() -> None:
@@ -272,7 +273,7 @@ def test_many_nodes_at_once_are_one_failure_and_one_incident() -> None:
     assert "6 of 10 nodes" in (death.detail or "")
     assert cluster.states() == ["dead"] * 6 + ["alive"] * 4
     [incident] = cluster.silence.take_incidents()
-    assert incident.subject == "group"
+    assert (incident.subject, incident.node) == ("run", None)
 
 
 def test_nobody_dies_after_the_run() -> None:
@@ -340,7 +341,7 @@ def test_names_no_database_can_hold_are_written_all_the_same() -> None:
     cluster = Cluster(1)
     cluster.hear(cluster.event("heartbeat", 10, node="a\0b"), at=11)
     cluster.hear(cluster.event("failure", 20, node="a\0b", category="heartbeat", inferred=True), at=21)
-    rows = [*node_rows(cluster.silence.take_heard()), *incident_rows(cluster.silence.take_incidents())]
+    rows = [*node_rows(cluster.silence.take_heard()), *map(incident_row, cluster.silence.take_incidents())]
     assert len(rows) == 2
     assert "\0" not in repr(rows)
     assert "\\x00" not in repr(rows)
