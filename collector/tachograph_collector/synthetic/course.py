@@ -1,0 +1,569 @@
+"""What happens in a made-up run, moment by moment in order of time: starts, steps, saves, stops and the ways back.
+
+Steps are made some hundred at once. At each beginning and end of a fault they are cut, so that whatever a fault changes
+holds for the steps that begin within it. Times are whole microseconds since 1970, as they truly were; what a node's
+clock makes of them is for whoever tells them (run.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tachograph_agent.events import (
+    AttemptStart,
+    CheckpointDeleted,
+    CheckpointFailed,
+    CheckpointPersisted,
+    CheckpointSaved,
+    CheckpointStart,
+    Failure,
+    KnownEvent,
+    Phase,
+    PhaseStart,
+    Rollback,
+    RunEnd,
+    RunStart,
+    Step,
+)
+
+from tachograph_collector.synthetic import faults as kinds
+from tachograph_collector.synthetic.cluster import Cluster
+from tachograph_collector.synthetic.labels import Label
+from tachograph_collector.synthetic.losses import Losses
+from tachograph_collector.synthetic.noise import Floats, Work
+
+Whole = NDArray[np.int64]
+MAX_TELLING: Final = 8
+"""Of the nodes that see a collective time out, so many tell it."""
+SECOND_US: Final = 1_000_000
+NEVER_US: Final = 2**62
+
+
+class Moment(NamedTuple):
+    """Events that one node tells at one time. Their ``t`` is that time."""
+
+    at_us: int
+    slot: int
+    events: list[KnownEvent]
+
+
+class _Stopped(NamedTuple):
+    fault: kinds.Fault
+    at_us: int
+
+
+class Course:
+    """The run as it goes on. Read ``moments`` once; the attributes tell how things stand at the last moment read."""
+
+    def __init__(self, cluster: Cluster, faults: Sequence[kinds.Fault], seed: int, until_s: float | None) -> None:
+        self._cluster = cluster
+        self._start_us = round(cluster.start_unix_seconds * 1e6)
+        self._until_us = NEVER_US if until_s is None else self._start_us + round(until_s * 1e6)
+        self._work = Work(cluster, seed)
+        self._losses = Losses(cluster.loss, cluster.num_steps, seed)
+        self._pending = sorted(faults, key=lambda fault: fault.at_s)
+        self._active: list[tuple[int, kinds.Fault]] = []
+        """Faults that last, with when each ends."""
+        self._later: list[tuple[int, int, Moment]] = []
+        self._order = itertools.count()
+        self._attempt = -1
+        self._step = 0
+        self._top_step = 0
+        self._landed: list[int] = []
+        self._num_bad_saves = 0
+        self._slow_save = 1.0
+        self._rollback_us = NEVER_US
+        self._now_us = self._start_us
+        self._extra_us = 0
+        self._stalled: int | None = None
+        self._tells = range(cluster.num_ranks) if cluster.ranks_tell == "all" else range(1)
+        self._stages = [cluster.stage(rank) if cluster.num_stages > 1 else None for rank in range(cluster.num_ranks)]
+        self.nodes = [f"n{slot}" for slot in range(cluster.num_nodes)]
+        """The name of the node in each place."""
+        self.is_up = False
+        """Whether processes are running."""
+        self._away: dict[str, list[tuple[int, int]]] = {}
+        self.joined_us: dict[str, int] = {}
+        """Spares that came in, and when."""
+        self.labels: list[Label] = []
+
+    @property
+    def attempt(self) -> int:
+        """The attempt that runs, or ran last."""
+        return max(self._attempt, 0)
+
+    @property
+    def step(self) -> int:
+        """The last step done."""
+        return self._step
+
+    def is_away(self, node: str, at_us: int) -> bool:
+        """Whether the node is dead at a time up to the last moment read."""
+        return any(begin <= at_us < end for begin, end in self._away.get(node, ()))
+
+    def moments(self) -> Iterator[Moment]:
+        """All of them, in order of time, ``run.end`` last."""
+        last_us = self._start_us
+        is_cut = False
+        for moment in self._whole():
+            if moment.at_us > self._until_us:
+                is_cut = True
+                last_us = self._until_us
+                break
+            last_us = moment.at_us
+            yield moment
+        status = ("cancelled" if self.is_up else "failed") if is_cut else "completed"
+        self.labels = [label for label in self.labels if label.at_s * 1e6 <= last_us]
+        yield Moment(last_us, 0, [RunEnd(t=last_us / 1e6, run=self._cluster.run, status=status)])  # type: ignore[arg-type]  # one of the three
+
+    def _whole(self) -> Iterator[Moment]:
+        cluster = self._cluster
+        yield self._moment(
+            self._start_us,
+            RunStart(
+                t=self._start_us / 1e6,
+                run=cluster.run,
+                world_size=cluster.num_ranks,
+                nodes=list(self.nodes),
+                gpus=cluster.num_ranks,
+                planned_mtbf_s=cluster.planned_mtbf_s,
+                planned_interval_s=cluster.planned_interval_s,
+                price_per_gpu_hour=cluster.price_per_gpu_hour,
+                origin=cluster.origin,
+            ),
+        )
+        while True:
+            yield from self._come_up()
+            stopped = yield from self._train()
+            if stopped is None:
+                break
+            yield from self._stop(stopped)
+        while self._later:
+            yield from self._due(self._later[0][0])
+        self.is_up = False
+
+    # -- starts and stops --------------------------------------------------------------------------------------------
+
+    def _come_up(self) -> Iterator[Moment]:
+        cluster = self._cluster
+        self._attempt += 1
+        self._step = self._landed[-1] if self._landed else 0
+        self._losses.heal()
+        self._rollback_us = NEVER_US
+        self.is_up = True
+        yield from self._say(
+            AttemptStart(
+                t=self._now_us / 1e6,
+                run=cluster.run,
+                attempt=self._attempt,
+                resume_step=self._step,
+                world_size=cluster.num_ranks,
+            )
+        )
+        for name, length_s in (("reload", cluster.restarts.reload_s), ("warmup", cluster.restarts.warmup_s)):
+            yield from self._phase(name, length_s)
+
+    def _phase(self, name: str, length_s: float) -> Iterator[Moment]:
+        """A phase that rank 0 tells, its beginning too."""
+        if not length_s:
+            return
+        run, attempt, node = self._cluster.run, self._attempt, self.nodes[0]
+        yield from self._say(PhaseStart(t=self._now_us / 1e6, run=run, attempt=attempt, node=node, rank=0, name=name))
+        self._now_us += round(length_s * 1e6)
+        yield from self._say(
+            Phase(t=self._now_us / 1e6, run=run, attempt=attempt, node=node, rank=0, name=name, dur=length_s)
+        )
+
+    def _stop(self, stopped: _Stopped) -> Iterator[Moment]:
+        """From the moment in which training stops to the one in which new processes come up."""
+        cluster, fault, at_us = self._cluster, stopped.fault, stopped.at_us
+        self._now_us = at_us
+        at_s = at_us / 1e6
+        slot = -1
+        telling: list[int] = []
+        if isinstance(fault, kinds.NodeDeath):
+            slot = self._slot(fault.node)
+            name = self.nodes[slot]
+            self._away.setdefault(name, []).append((at_us, NEVER_US))
+            self._label(
+                fault, at_s, ("dead_node",), f"node {name}", node=name, consequences=("hang", "job_slow", "straggler")
+            )
+            noticed_s, category, detail = fault.noticed_s, "collective_timeout", "a collective timed out"
+            telling = [place for place in range(cluster.num_nodes) if place != slot]
+        elif isinstance(fault, kinds.FrozenRank):
+            slot = fault.rank // cluster.ranks_per_node
+            self._label(
+                fault,
+                at_s,
+                ("hang",),
+                f"rank {fault.rank}",
+                "run",
+                f"node {self.nodes[slot]}",
+                rank=fault.rank,
+                node=self.nodes[slot],
+                consequences=("job_slow",),
+            )
+            noticed_s, category, detail = fault.noticed_s, "collective_timeout", "a collective timed out"
+            telling = [place for place in range(cluster.num_nodes) if place != slot or cluster.num_nodes == 1]
+        else:
+            assert isinstance(fault, kinds.Crash)
+            slot = fault.rank // cluster.ranks_per_node
+            noticed_s, category, detail = 0.0, "network", "connection reset by peer"
+            self._label(fault, at_s, (), consequences=("restart_loop",))
+            yield from self._say(
+                Failure(
+                    t=at_s,
+                    run=cluster.run,
+                    attempt=self._attempt,
+                    node=self.nodes[slot],
+                    rank=fault.rank,
+                    category=fault.category,
+                    detail=f"rank {fault.rank} failed",
+                ),
+                slot=slot,
+            )
+            telling = [place for place in range(cluster.num_nodes) if place != slot]
+        yield from self._due(at_us + round(noticed_s * 1e6), forget_saves=True)
+        for place, other in enumerate(telling[:MAX_TELLING]):
+            self._now_us = at_us + round(noticed_s * 1e6) + 20_000 * (place + 1)
+            yield from self._say(
+                Failure(
+                    t=self._now_us / 1e6,
+                    run=cluster.run,
+                    attempt=self._attempt,
+                    node=self.nodes[other],
+                    rank=other * cluster.ranks_per_node,
+                    dur=noticed_s or None,
+                    category=category,
+                    detail=detail,
+                ),
+                slot=other,
+            )
+        self._now_us = max(self._now_us, at_us + round(noticed_s * 1e6))
+        self.is_up = False
+        replace_us = round(cluster.restarts.replace_s * 1e6)
+        self._now_us += replace_us
+        yield from self._due(self._now_us)
+        if isinstance(fault, kinds.NodeDeath):
+            if fault.is_replaced:
+                self.nodes[slot] = f"n{cluster.num_nodes + len(self.joined_us)}"
+                self.joined_us[self.nodes[slot]] = self._now_us
+            else:
+                gone = self._away[self.nodes[slot]]
+                gone[-1] = (gone[-1][0], self._now_us)
+        if replace_us:
+            yield from self._say(Phase(t=self._now_us / 1e6, run=cluster.run, name="replace", dur=replace_us / 1e6))
+        self._top_step = max(self._top_step, self._step)
+
+    # -- training ----------------------------------------------------------------------------------------------------
+
+    def _train(self) -> Generator[Moment, None, _Stopped | None]:
+        """Until all steps are done (gives None) or training stops (gives what stops it)."""
+        cluster = self._cluster
+        while self._step < cluster.num_steps:
+            stopped = yield from self._faults_due()
+            if stopped is not None:
+                return stopped
+            boundary_us, stop = self._boundary()
+            num = cluster.num_steps - self._step
+            for every in (cluster.saves and cluster.saves.every_steps, cluster.evals and cluster.evals.every_steps):
+                if every:
+                    num = min(num, every - self._step % every)
+            work, base = self._work_of(num)
+            num = len(work)
+            one_us = self._step_us(work, base)
+            one_us[0] += self._extra_us
+            ends_us = self._now_us + np.cumsum(one_us)
+            if stop is not None:
+                done = int(np.searchsorted(ends_us, boundary_us, "right"))
+            else:
+                done = int(np.searchsorted(ends_us - one_us, boundary_us, "left"))
+            self._work.done(done)
+            if done:
+                if self._stalled is not None:
+                    ranks = slice(self._stalled * cluster.ranks_per_node, (self._stalled + 1) * cluster.ranks_per_node)
+                    work[0, ranks] += self._extra_us / 1e6
+                self._extra_us, self._stalled = 0, None
+                yield from self._steps(work[:done], one_us[:done], ends_us[:done])
+                self._now_us = int(ends_us[done - 1])
+                yield from self._after_step()
+            if done < num and stop is not None:
+                if isinstance(stop, kinds.FrozenRank):
+                    yield from self._last_step(stop.rank, work[done], boundary_us)
+                self._pending.remove(stop)
+                return _Stopped(stop, max(boundary_us, self._now_us))
+        return None
+
+    def _boundary(self) -> tuple[int, kinds.Fault | None]:
+        """When something next changes, and the fault that stops training then, if it is one."""
+        ends = [end_us for end_us, _ in self._active if end_us > self._now_us]
+        nearest = min([*ends, self._rollback_us, NEVER_US])
+        if self._pending:
+            begin_us = self._start_us + round(self._pending[0].at_s * 1e6)
+            if begin_us <= nearest:
+                return begin_us, self._pending[0] if isinstance(self._pending[0], kinds.STOPS) else None
+        return nearest, None
+
+    def _work_of(self, num: int) -> tuple[Floats, Floats]:
+        """Each rank's own work in the next steps, and of it what the step waits for."""
+        base = self._work.next(num)
+        work = base
+        for _, fault in self._active:
+            if isinstance(fault, kinds.Straggler):
+                base[:, fault.rank] *= fault.ratio
+        for _, fault in self._active:
+            if isinstance(fault, kinds.HiddenStraggler):
+                work = work.copy() if work is base else work
+                work[:, fault.rank] *= fault.ratio
+        return work, base
+
+    def _step_us(self, work: Floats, base: Floats) -> Whole:
+        cluster = self._cluster
+        one = base.max(axis=1) + cluster.step_s * (1 - cluster.busy_part)
+        for _, fault in self._active:
+            if isinstance(fault, kinds.SlowJob):
+                one *= fault.ratio
+            elif isinstance(fault, kinds.PeriodicSlow):
+                numbers = self._step + 1 + np.arange(len(one))
+                one = np.where(numbers % fault.every_steps == 0, one * fault.ratio, one)
+        one = np.maximum(one, work.max(axis=1))
+        one_us: Whole = np.rint(one * 1e6).astype(np.int64)
+        return one_us
+
+    def _steps(self, work: Floats, one_us: Whole, ends_us: Whole) -> Iterator[Moment]:
+        for own, one, end in zip(work.tolist(), one_us.tolist(), ends_us.tolist(), strict=True):
+            yield from self._due(end)
+            self._step += 1
+            loss, norm = self._losses.tell(self._step, again=self._step <= self._top_step)
+            for slot, events in self._records(own, one / 1e6, end / 1e6, loss, norm, None):
+                yield Moment(end, slot, events)
+
+    def _last_step(self, frozen: int, own: Floats, at_us: int) -> Iterator[Moment]:
+        """The step that all but the frozen rank come to the end of."""
+        end_us = max(at_us, self._now_us) + 1000
+        yield from self._due(end_us)
+        self._step += 1
+        loss, norm = self._losses.tell(self._step, again=self._step <= self._top_step)
+        dur_s = (end_us - self._now_us) / 1e6
+        for slot, events in self._records(np.minimum(own, dur_s).tolist(), dur_s, end_us / 1e6, loss, norm, frozen):
+            if events:
+                yield Moment(end_us, slot, events)
+        self._now_us = end_us
+
+    def _records(
+        self, own: list[float], dur_s: float, t: float, loss: float | None, norm: float | None, left_out: int | None
+    ) -> Iterator[tuple[int, list[KnownEvent]]]:
+        """A step's records, node by node."""
+        cluster = self._cluster
+        run, attempt, step, stages = cluster.run, self._attempt, self._step, self._stages
+        busy, wait = cluster.tells == "busy", cluster.tells == "wait"
+        per = cluster.ranks_per_node
+        for first in range(0, len(self._tells), per):
+            slot = first // per
+            node = self.nodes[slot]
+            told: list[KnownEvent] = [
+                Step(
+                    t=t,
+                    run=run,
+                    attempt=attempt,
+                    node=node,
+                    rank=rank,
+                    dur=dur_s,
+                    step=step,
+                    busy_s=own[rank] if busy else None,
+                    sections={"wait": max(dur_s - own[rank], 0.0)} if wait else None,
+                    stage=stages[rank],
+                )
+                for rank in range(first, min(first + per, len(self._tells)))
+                if rank != left_out
+            ]
+            if first == 0 and told and left_out != 0:
+                lead = told[0]
+                assert isinstance(lead, Step)
+                lead.loss, lead.grad_norm = loss, norm
+            yield slot, told
+
+    # -- saves and evaluations ---------------------------------------------------------------------------------------
+
+    def _after_step(self) -> Iterator[Moment]:
+        cluster = self._cluster
+        if cluster.evals is not None and self._step % cluster.evals.every_steps == 0:
+            yield from self._phase("eval", cluster.evals.dur_s)
+        if cluster.saves is not None and self._step % cluster.saves.every_steps == 0:
+            yield from self._save()
+
+    def _save(self) -> Iterator[Moment]:
+        cluster, saves, step = self._cluster, self._cluster.saves, self._step
+        assert saves is not None
+        who = {"run": cluster.run, "attempt": self._attempt, "node": self.nodes[0], "rank": 0, "step": step}
+        is_bad = self._num_bad_saves > 0
+        self._num_bad_saves -= is_bad
+        block_us = round(saves.block_s * self._slow_save * 1e6)
+        self._slow_save = 1.0
+        if block_us:
+            yield from self._say(CheckpointStart(t=self._now_us / 1e6, mode=saves.mode, **who))  # type: ignore[arg-type]  # as Step's
+        self._now_us += block_us
+        t = self._now_us / 1e6
+        if is_bad and saves.mode == "sync":
+            yield from self._say(CheckpointFailed(t=t, error="no space left on device", **who))  # type: ignore[arg-type]  # as above
+            return
+        yield from self._say(CheckpointSaved(t=t, dur=block_us / 1e6, mode=saves.mode, **who))  # type: ignore[arg-type]  # as above
+        if saves.mode == "sync":
+            yield from self._lands(step)
+        elif not is_bad:
+            lands_us = self._now_us + round(saves.persist_s * 1e6)
+            landed = CheckpointPersisted(t=lands_us / 1e6, dur=saves.persist_s, **who)  # type: ignore[arg-type]  # as above
+            heapq.heappush(self._later, (lands_us, next(self._order), Moment(lands_us, 0, [landed])))
+
+    def _lands(self, step: int) -> Iterator[Moment]:
+        if step not in self._landed:
+            self._landed.append(step)
+        saves = self._cluster.saves
+        assert saves is not None
+        while saves.num_kept is not None and len(self._landed) > max(saves.num_kept, 1):
+            oldest = self._landed.pop(0)
+            t = self._now_us / 1e6
+            deleted = CheckpointDeleted(
+                t=t, run=self._cluster.run, attempt=self._attempt, node=self.nodes[0], rank=0, step=oldest
+            )
+            yield Moment(self._now_us, 0, [deleted])
+
+    # -- faults that don't stop it -----------------------------------------------------------------------------------
+
+    def _faults_due(self) -> Generator[Moment, None, _Stopped | None]:
+        """Begin and end what is due by now; gives what stops training."""
+        self._active = [(end_us, fault) for end_us, fault in self._active if end_us > self._now_us]
+        if self._rollback_us <= self._now_us:
+            yield from self._roll_back()
+        while self._pending:
+            fault = self._pending[0]
+            at_us = self._start_us + round(fault.at_s * 1e6)
+            if at_us > self._now_us:
+                break
+            self._pending.pop(0)
+            if isinstance(fault, kinds.STOPS):
+                return _Stopped(fault, self._now_us)
+            self._begin(fault)
+        return None
+
+    def _begin(self, fault: kinds.Fault) -> None:
+        """What a fault changes from the next step on, and its label."""
+        now_us, at_s = self._now_us, self._now_us / 1e6
+        lasts_s = getattr(fault, "for_s", None)
+        end_us = NEVER_US if lasts_s is None else now_us + round(lasts_s * 1e6)
+        until_s = None if lasts_s is None else end_us / 1e6
+        match fault:
+            case kinds.Straggler() | kinds.HiddenStraggler():
+                self._active.append((end_us, fault))
+                node = self.nodes[fault.rank // self._cluster.ranks_per_node]
+                self._label(
+                    fault,
+                    at_s,
+                    ("straggler", "straggler_episode"),
+                    f"rank {fault.rank}",
+                    rank=fault.rank,
+                    node=node,
+                    until_s=until_s,
+                    consequences=("job_slow", "unexplained_loss"),
+                )
+            case kinds.SlowJob():
+                self._active.append((end_us, fault))
+                self._label(fault, at_s, ("job_slow",), "run", until_s=until_s, consequences=("unexplained_loss",))
+            case kinds.PeriodicSlow():
+                self._active.append((end_us, fault))
+                self._label(fault, at_s, ("periodic_slow",), "run", until_s=until_s, consequences=("unexplained_loss",))
+            case kinds.LossSpike():
+                self._losses.spike(self._step, fault)
+                self._label(fault, at_s, ("loss_spike",), "run", consequences=("grad_norm",))
+            case kinds.HiddenNan():
+                self._losses.turn_nan(self._step, fault)
+                if fault.rollback_after_s is not None:
+                    self._rollback_us = now_us + round(fault.rollback_after_s * 1e6)
+                self._label(fault, at_s, ("nan",), "run", consequences=("skipped_steps", "grad_norm", "loss_spike"))
+            case kinds.CheckpointNeverLands():
+                self._num_bad_saves += fault.num
+                self._label(fault, at_s, ("checkpoint_not_landed",), consequences=("checkpoint_overdue",))
+            case kinds.SlowSave():
+                self._slow_save = fault.ratio
+                self._label(fault, at_s, ("checkpoint_slow",))
+            case kinds.NodePause():
+                self._extra_us, self._stalled = round(fault.for_s * 1e6), self._slot(fault.node)
+                consequences = ("straggler_episode", "job_slow", "hang")
+                self._label(fault, at_s, (), until_s=until_s, consequences=consequences)
+            case _:
+                pass  # told by whoever tells of nodes and clocks
+
+    def _roll_back(self) -> Iterator[Moment]:
+        """To the newest save from before the NaN."""
+        self._rollback_us = NEVER_US
+        bad = self._losses.heal()
+        if bad is None:
+            return
+        self._landed = [step for step in self._landed if step < bad]
+        to_step = self._landed[-1] if self._landed else 0
+        self._top_step = max(self._top_step, self._step)
+        yield from self._due(self._now_us, forget_saves=True)
+        run, attempt, node = self._cluster.run, self._attempt, self.nodes[0]
+        yield from self._say(
+            Rollback(t=self._now_us / 1e6, run=run, attempt=attempt, node=node, rank=0, to_step=to_step, reason="nan")
+        )
+        self._step = to_step
+        yield from self._phase("reload", self._cluster.restarts.reload_s)
+
+    # -- small things ------------------------------------------------------------------------------------------------
+
+    def _label(
+        self,
+        fault: kinds.Fault,
+        at_s: float,
+        detectors: tuple[str, ...],
+        *subjects: str,
+        node: str | None = None,
+        rank: int | None = None,
+        until_s: float | None = None,
+        consequences: tuple[str, ...] = (),
+    ) -> None:
+        self.labels.append(
+            Label(
+                fault=fault.name,
+                at_s=at_s,
+                until_s=until_s,
+                detectors=detectors,
+                subjects=subjects,
+                node=node,
+                rank=rank,
+                consequences=consequences,
+            )
+        )
+
+    def _slot(self, node: str) -> int:
+        """The place of a node by the name it had at first."""
+        found = kinds.slot_of(node, self._cluster)
+        assert found is not None, "checked when the run was made"
+        return found
+
+    def _moment(self, at_us: int, event: KnownEvent, slot: int = 0) -> Moment:
+        return Moment(at_us, slot, [event])
+
+    def _say(self, event: KnownEvent, slot: int = 0) -> Iterator[Moment]:
+        yield from self._due(self._now_us)
+        yield self._moment(self._now_us, event, slot)
+
+    def _due(self, at_us: int, *, forget_saves: bool = False) -> Iterator[Moment]:
+        """Saves that land until then. ``forget_saves``: what has not landed by now never will."""
+        if forget_saves:
+            self._later = [each for each in self._later if each[0] <= self._now_us]
+            heapq.heapify(self._later)
+        while self._later and self._later[0][0] <= at_us:
+            _, _, moment = heapq.heappop(self._later)
+            yield moment
+            persisted = moment.events[0]
+            assert isinstance(persisted, CheckpointPersisted)
+            was_us, self._now_us = self._now_us, moment.at_us
+            yield from self._lands(persisted.step)
+            self._now_us = was_us
