@@ -199,7 +199,8 @@ def scenarios() -> list[Scenario]:
     made: list[Scenario] = []
 
     def add(name: str, family: str, num: int, make: Callable[[int], Told]) -> None:
-        made.extend(Scenario(name, family, 2_000 + len(made) + seed, make) for seed in range(num))
+        first = 2_000 + len(made)
+        made.extend(Scenario(name, family, first + seed, make) for seed in range(num))
 
     for family in FAMILIES:
         add("spike +0.6", family, 30, spike(family))

@@ -129,7 +129,8 @@ def scenarios() -> list[Scenario]:
     made: list[Scenario] = []
 
     def add(name: str, family: str, num: int, make: Callable[[int], Told]) -> None:
-        made.extend(Scenario(name, family, 1_000 + len(made) + seed, make) for seed in range(num))
+        first = 1_000 + len(made)
+        made.extend(Scenario(name, family, first + seed, make) for seed in range(num))
 
     for family in FAMILIES:
         for step_s, num_ranks in ((1.5, 8), (5.0, 16), (20.0, 64)):

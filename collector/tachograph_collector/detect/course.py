@@ -8,15 +8,20 @@ from typing import Final
 from msgspec import Struct, field
 from tachograph_agent.events import (
     AnyEvent,
+    AttemptEnd,
     AttemptStart,
     CheckpointDeleted,
     CheckpointFailed,
     CheckpointPersisted,
     CheckpointSaved,
+    Failure,
+    Rollback,
+    RunEnd,
     RunStart,
     microseconds,
 )
 
+from tachograph_collector.detect.columns import StepColumns
 from tachograph_collector.detect.settings import Common
 from tachograph_collector.detect.verdict import Cost
 
@@ -24,6 +29,8 @@ SECOND_US: Final = 1_000_000
 MAX_PAST: Final = 1_000
 """Names of attempts that are over, so that what comes late of them is told from a new one."""
 MAX_SAVES: Final = 10_000
+LEEWAY_US: Final = 5 * SECOND_US
+"""Ranks tell their last steps so long after the one that failed, clocks and all."""
 
 
 class Point(Struct, gc=False):
@@ -70,6 +77,8 @@ class Course(Struct):
     last_us: int | None = None
     one_s: float | None = None
     """The time of one step, smoothed."""
+    max_told: int = 0
+    """The greatest step of the attempt that any rank told."""
     top_step: int = 0
     """The greatest step of the attempts before; what is not above it is replayed."""
     max_step: int = 0
@@ -78,6 +87,10 @@ class Course(Struct):
     landed: list[Landed] = field(default_factory=list)
     nodes: dict[int, str | None] = field(default_factory=dict)
     stages: dict[int, int | None] = field(default_factory=dict)
+    ended_us: int | None = None
+    """When the attempt failed or was stopped; None while it runs."""
+    ended_step: int = 0
+    """The greatest step that any rank had told by then."""
     attempt_of_start: str | None = None
     """The attempt that was told to be up, before it has stepped."""
 
@@ -96,8 +109,8 @@ class Course(Struct):
         self.attempt, self.attempt_start_us = attempt, at_us
         self.top_step = max(self.top_step, self.max_step)
         self.first_us = self.last_us = self.last_step = self.eligible_step = self.one_s = None
-        self.lead = self.loss_lead = None
-        self.nodes, self.stages = {}, {}
+        self.lead = self.loss_lead = self.ended_us = None
+        self.nodes, self.stages, self.max_told = {}, {}, 0
 
     def note(self, t_us: int, step: int, count: int, dur_s: float, settings: Common) -> bool:
         """Take a record of the lead; says whether it is past warm-up."""
@@ -116,10 +129,36 @@ class Course(Struct):
             self.eligible_step, self.eligible_one_s = step, self.one_s
         return self.eligible_step is not None
 
+    def goes_on(self, columns: StepColumns) -> int | None:
+        """Whether these steps are of an attempt that runs: since when, where they show that its end was none.
+
+        Ranks end their last step one after the other, by clocks that differ: what they still tell of it after one has
+        failed is no sign of life. None if all of it is of that kind; 0 if the attempt had not ended.
+        """
+        if self.ended_us is None:
+            return 0
+        alive = (columns.step > self.ended_step) & (columns.t_us > self.ended_us + LEEWAY_US)
+        if not alive.any():
+            return None
+        self.ended_us = None
+        return int(columns.t_us[alive].min())
+
     def hear(self, event: AnyEvent) -> None:
         """Take what is said of the run and its saves."""
         match event:
+            case Failure() | AttemptEnd() if event.attempt is not None and str(event.attempt) != self.attempt:
+                return
+            case Failure() | AttemptEnd() | RunEnd():
+                if self.ended_us is None:
+                    self.ended_us, self.ended_step = microseconds(event.t), self.max_told
+            case Rollback():
+                self.ended_us = None
+            case _:
+                pass
+        match event:
             case RunStart() | AttemptStart():
+                if isinstance(event, AttemptStart):
+                    self.ended_us = None
                 self.world_size = event.world_size or self.world_size
                 if isinstance(event, RunStart):
                     self.world_size = self.world_size or event.gpus

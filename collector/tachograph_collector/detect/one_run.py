@@ -23,11 +23,13 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
+from tachograph_collector.detect.corruption import CorruptionDetector, CorruptionState
 from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
 from tachograph_collector.detect.goodput import GoodputDetector, GoodputState
 from tachograph_collector.detect.hang import HangDetector, HangState
 from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
 from tachograph_collector.detect.loss import LossDetector, LossState
+from tachograph_collector.detect.node_health import NodeHealthDetector, NodeHealthState
 from tachograph_collector.detect.restarts import RestartsDetector, RestartsState
 from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
@@ -52,6 +54,8 @@ class RunState(Struct):
     saves: SavesState = field(default_factory=SavesState)
     restarts: RestartsState = field(default_factory=RestartsState)
     goodput: GoodputState = field(default_factory=GoodputState)
+    nodes: NodeHealthState = field(default_factory=NodeHealthState)
+    corruption: CorruptionState = field(default_factory=CorruptionState)
     steps: list[StepColumns] = field(default_factory=list)
     others: list[bytes] = field(default_factory=list)
     done_us: int | None = None
@@ -80,6 +84,10 @@ class RunDetectors:
         self.goodput = GoodputDetector(
             settings.goodput, settings.interval, settings.restart_phase, self.board, self._course, state.goodput
         )
+        self._nodes = NodeHealthDetector(settings.node_health, settings.common, self.board, self._course, state.nodes)
+        self._corruption = CorruptionDetector(
+            settings.corruption, settings.common, self.board, self._course, state.corruption
+        )
         self._steps = state.steps
         self._others = [decode(line) for line in state.others]
         self._done_us = state.done_us
@@ -102,6 +110,8 @@ class RunDetectors:
             self._saves.state,
             self._restarts.state,
             self.goodput.state,
+            self._nodes.state,
+            self._corruption.state,
             self._steps,
             [encode(event) for event in self._others],
             self._done_us,
@@ -118,6 +128,8 @@ class RunDetectors:
             self.add_steps(columns_of(steps))
         if len(steps) < len(events):
             others = [event for event in events if type(event) is not Step and type(event) is not Heartbeat]
+            if len(steps) + len(others) < len(events):
+                self._nodes.heard_agent()
             self._others += others
             if others:
                 self._new(max(microseconds(event.t) for event in others))
@@ -160,12 +172,17 @@ class RunDetectors:
             until_us = now_us - round(common.settle_s * SECOND_US)
         self._judge_until(until_us)
         self._advance(until_us, self._quiet_from_us)
+        if now_us is None:
+            self._nodes.finish(until_us)
+            self._corruption.finish(until_us)
 
     def _advance(self, to_us: int, not_before_us: int = 0) -> None:
         """Nothing happened until ``to_us``."""
         self._hang.advance(to_us, not_before_us)
         self._saves.advance(to_us, not_before_us)
         self._restarts.advance(to_us)
+        self._nodes.advance(to_us)
+        self._corruption.advance(to_us)
 
     def _judge_until(self, until_us: int) -> None:
         due = [event for event in self._others if microseconds(event.t) <= until_us]
@@ -227,10 +244,14 @@ class RunDetectors:
         self._hang.hear(event)
         self._saves.hear(event)
         self._restarts.hear(event)
+        self._nodes.hear(event)
+        self._corruption.hear(event)
 
     def _begin(self, name: str, at_us: int) -> None:
         self._straggler.reset(at_us)
         self._loss.reset(at_us)
+        self._nodes.begin(at_us)
+        self._corruption.begin(at_us)
         self._course.begin(name, at_us)
         self._hang.reset(at_us)
         self._slow.reset(at_us)
@@ -295,15 +316,22 @@ class RunDetectors:
             self._slow.step(point)
             if course.loss_lead in (None, course.lead):
                 self._loss.step(point)
+                self._corruption.step(point)
         if course.loss_lead not in (None, course.lead):
             for place in np.nonzero(steps.rank == course.loss_lead)[0].tolist():
                 is_eligible = course.eligible_step is not None and int(steps.step[place]) >= course.eligible_step
-                self._loss.step(self._point(steps, place, is_eligible))
-        if course.first_us is not None:
-            self._saves.training(course.first_us)
+                point = self._point(steps, place, is_eligible)
+                self._loss.step(point)
+                self._corruption.step(point)
+        since_us = course.goes_on(steps)
+        if course.first_us is not None and since_us is not None:
+            self._saves.training(since_us or course.first_us)
         self._know_places(steps)
-        self._hang.rows(steps)
+        if since_us is not None:
+            self._hang.rows(steps)
+        course.max_told = max(course.max_told, int(steps.step.max()))
         self._straggler.rows(steps)
+        self._corruption.rows(steps)
         if course.last_step is not None and int(steps.step.max()) > course.last_step + TAKE_OVER_STEPS:
             course.lead = int(steps.rank[steps.step == steps.step.max()].min())
         return len(steps)

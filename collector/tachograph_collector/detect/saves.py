@@ -56,6 +56,10 @@ class SavesState(Struct):
     pending: list[Save] = field(default_factory=list)
     intervals_s: list[float] = field(default_factory=list)
     blocking_s: list[float] = field(default_factory=list)
+    usual_mode: str | None = None
+    """``sync`` or ``async``."""
+    num_other_mode: int = 0
+    """Saves in a row of the other one."""
     last_begin_us: int | None = None
     """When the last save of this attempt began."""
     last_step: int | None = None
@@ -207,12 +211,20 @@ class SavesDetector:
             took_s = (
                 event.dur if event.dur is not None else None if mine is None else (at_us - mine.start_us) / SECOND_US
             )
-            if took_s is not None:
+            if took_s is not None and not self._is_exception(event.mode):
                 self._took(event.step, at_us, took_s, settings)
         if mine is not None:
             mine.is_saved = True
         if event.mode == "sync" and (event.tier or "storage") in ("storage", "peer"):
             self._landed(event.step, at_us)
+
+    def _is_exception(self, mode: str) -> bool:
+        """A lone save of the other mode, as before a planned stop, is not compared; a second one in a row is."""
+        state = self.state
+        state.num_other_mode = 0 if mode == state.usual_mode else state.num_other_mode + 1
+        if state.usual_mode is None or state.num_other_mode >= self._settings.slow_last:
+            state.usual_mode, state.num_other_mode = mode, 0
+        return state.num_other_mode == 1
 
     def _took(self, step: int, at_us: int, took_s: float, settings: Checkpoints) -> None:
         state = self.state

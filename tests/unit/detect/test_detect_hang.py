@@ -13,6 +13,7 @@ from tachograph_agent.events import (
     Phase,
     PhaseStart,
     RunEnd,
+    RunStart,
     Step,
 )
 from tachograph_collector.detect import Detectors
@@ -147,3 +148,25 @@ def test_a_hang_is_told_live_when_it_is_told_of_the_recording():
     (incident,) = found(events)
     assert seen[0] == ("opened", incident.found_us, None)
     assert seen[-1] == ("cleared", incident.found_us, incident.cleared_us)
+
+
+@pytest.mark.parametrize("end", [Failure, AttemptEnd, RunEnd])
+def test_what_ranks_still_tell_of_their_last_step_after_the_end_starts_no_watch(end):
+    """A false hang, and a save long overdue, of a dead attempt: its other ranks' clocks were a little ahead."""
+    events = ranks(8, 400, step_s=10.0)
+    last = max(one.step for one in events if isinstance(one, Step))
+    died = next(one.t for one in events if isinstance(one, Step) and one.step == last and one.rank == 3)
+    saves = [
+        CheckpointSaved(t=one.t + 0.5, run=RUN, attempt=0, rank=0, step=one.step, dur=0.4)
+        for one in events
+        if isinstance(one, Step) and one.rank == 0 and one.step % 60 == 0
+    ]
+    detectors = Detectors()
+    detectors.add([*events, *saves, end(t=died, run=RUN)])
+    assert detectors.look(round((died + 3600) * 1e6)) == []
+
+
+def test_steps_that_go_on_after_a_failure_that_stopped_nothing_are_watched_again():
+    events = stopped(200)
+    (hang,) = found([*events, Failure(t=T0 + 100, run=RUN, category="unknown"), Phase(t=T0 + 900, run=RUN, name="x")])
+    assert hang.opened_us == round((T0 + 400) * 1e6)

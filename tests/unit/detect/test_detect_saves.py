@@ -172,3 +172,12 @@ def test_retention_that_reaches_back_less_than_six_hours_is_a_warning():
 def test_retention_that_reaches_back_far_enough_and_young_runs_are_fine():
     assert found(kept(12, 8)) == []
     assert found(kept(5, 2)) == []
+
+
+def test_a_lone_blocking_save_among_deferred_ones_is_not_slow_but_falling_back_to_them_is():
+    events = [*training(700), *saves(deferred, range(60, 361, EVERY))]
+    stop = sync(420, dur=30.0)
+    assert found([*events, *stop, *saves(deferred, (480, 540))]) == []
+    fell_back = found([*events, *stop, *saves(sync, (480, 540), dur=30.0)])
+    assert kinds(fell_back) == [("checkpoint_slow", "warning")]
+    assert fell_back[0].found_us == round((at(480) + 30.1) * 1e6)
