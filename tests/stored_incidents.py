@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, insert
 from tachograph_collector.detect import Cost, Evidence, Incident
 from tachograph_collector.detect.verdict import incident_id
-from tachograph_collector.store.incident_writer import incident_row
+from tachograph_collector.store.incident_rows import incident_row
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.schema import incidents
 
@@ -34,5 +34,6 @@ def incident(run: str = "r", detector: str = "straggler", subject: str = "rank 7
 
 def put(connection: Connection, run: RunKey, one: Incident, *, origin: str = "live", changed_us: int = 5) -> Incident:
     """Write its row."""
-    connection.execute(insert(incidents).values(**incident_row(run, origin, one, changed_us=changed_us)))
+    whose = {"tenant_id": run.tenant_id, "run_id": run.run_id, "origin": origin, "changed_us": changed_us}
+    connection.execute(insert(incidents).values(**whose, **incident_row(one)))
     return one

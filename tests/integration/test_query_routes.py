@@ -26,9 +26,10 @@ from tachograph_collector.report.model import Window
 from tachograph_collector.report.windows import clip
 from tachograph_collector.service import shapes
 from tachograph_collector.service.app import create_app
+from tachograph_collector.service.incident_shapes import RunIncidents, Sights
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import incidents, nodes
+from tachograph_collector.store.schema import nodes
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_run.jsonl"
 HOUR = 3600.0
@@ -328,31 +329,16 @@ def test_pages_join_to_the_whole(client: AppClient, database: Database, recorded
         assert pages(client, at(one.books.run, f"/{route}?limit={size}"), route) == whole[route]
 
 
-def test_incidents_and_nodes_are_told(client: AppClient, database: Database) -> None:
+def test_nodes_are_told(client: AppClient, database: Database) -> None:
     with database.write() as connection:
         run = stored_runs.add_run(connection, "llama", run_id=7)
         for number in range(5):
-            connection.execute(
-                insert(incidents).values(
-                    tenant_id=1, run_id=run.run_id, incident_id=f"i{number}", detector="straggler",
-                    subject=f"rank {number}", severity="warning", opened_us=number * 10**6, updated_us=number * 10**6,
-                    cleared_us=None if number % 2 else 10**8, summary="<b>slow</b>", evidence={"ratio": 1.5},
-                    rank=number,
-                )
-            )  # fmt: skip
             connection.execute(
                 insert(nodes).values(
                     tenant_id=1, run_id=run.run_id, node=f"n{number}", first_heard_us=1, last_heard_us=2_500_000,
                     state="alive" if number else "dead", state_since_us=10**6,
                 )
             )  # fmt: skip
-    found = told(client.get(at("llama", "/incidents")))["incidents"]
-    assert [row["incident"] for row in found] == ["i4", "i3", "i2", "i1", "i0"]
-    assert (found[0]["evidence"], found[0]["cleared_at"], found[1]["cleared_at"]) == ({"ratio": 1.5}, 100.0, None)
-    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?open=true")))["incidents"]] == [3, 1]
-    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?since=200")))["incidents"]] == [3, 1]
-    assert [row["rank"] for row in told(client.get(at("llama", "/incidents?until=2")))["incidents"]] == [1, 0]
-    assert pages(client, at("llama", "/incidents?limit=2"), "incidents") == found
     listed = told(client.get(at("llama", "/nodes")))["nodes"]
     assert [(row["node"], row["state"], row["last_heard_at"]) for row in listed][:2] == [
         ("n0", "dead", 2.5),
@@ -534,7 +520,8 @@ def rows_of(response: Response) -> list[dict[str, Any]]:
 
 
 TABLES = (
-    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "nodes",
+    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "sights",
+    "nodes",
     "steps?points=20",
 )  # fmt: skip
 
@@ -660,7 +647,7 @@ SHAPES = {
     "": shapes.Summary, "?judge=true": shapes.Summary, "/model": shapes.ModelAnswer, "/minutes": shapes.Minutes,
     "/minutes?every=1d": shapes.Minutes, "/revisions": shapes.Revisions, "/attempts": shapes.Attempts,
     "/restarts": shapes.Restarts, "/checkpoints": shapes.Checkpoints, "/segments": shapes.Segments,
-    "/incidents": shapes.Incidents, "/nodes": shapes.Nodes, "/steps": shapes.Steps,
+    "/incidents": RunIncidents, "/sights": Sights, "/nodes": shapes.Nodes, "/steps": shapes.Steps,
     "/steps?rank=1&metric=loss": shapes.Steps, "/gate?min_goodput=0.1": shapes.Gate,
 }  # fmt: skip
 

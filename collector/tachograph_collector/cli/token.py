@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tachograph_collector.store.database import Database
     from tachograph_collector.store.tokens import TokenRecord
 
-_SCOPES: Final = ("ingest", "read", "admin")
+_SCOPES: Final = ("ingest", "read", "operate", "admin")
 
 _EPILOG = f"""\b
 Examples:
@@ -51,8 +51,8 @@ def token() -> None:
     "scopes",
     type=click.Choice(_SCOPES),
     multiple=True,
-    help="What it is for: ingest (agents), read (people, Grafana, Prometheus), admin (everything). More than one may "
-    "be given; read unless given.",
+    help="What it is for: ingest (agents), read (people, Grafana, Prometheus), operate (to acknowledge, annotate and "
+    "silence incidents), admin (everything). More than one may be given; read unless given.",
 )
 @click.option(
     "--run-pattern",
@@ -76,7 +76,7 @@ def create(
 ) -> int:
     """Make a token, called NAME in lists, and print it to standard output. It can't be shown again."""
     lasts_s = _seconds(expires) if expires is not None else None
-    if run_patterns and "ingest" not in scopes and "admin" not in scopes:
+    if run_patterns and not {"ingest", "operate", "admin"} & set(scopes):
         raise BadInputError("--run-pattern limits what is written, and that token writes nothing; add --scope ingest")
     with _database(database_url, config) as database:
         from tachograph_collector.store.tokens import create_token, tenant_named

@@ -42,9 +42,11 @@ class Access:
     tenant_id: int
     scopes: frozenset[str]
     run_patterns: tuple[str, ...] | None = None
+    name: str | None = None
+    """The token's; None where none is needed."""
 
     def may_write(self, run: str) -> bool:
-        """Whether events of that run are taken."""
+        """Whether events of that run are taken, and what is said of its incidents."""
         return self.run_patterns is None or any(fnmatchcase(run, pattern) for pattern in self.run_patterns)
 
 
@@ -212,7 +214,7 @@ def is_https(settings: Settings) -> bool:
 
 def _access(record: TokenRecord) -> Access:
     scopes = SCOPES if "admin" in record.scopes else record.scopes
-    return Access(record.tenant_id, frozenset(scopes), record.run_patterns)
+    return Access(record.tenant_id, frozenset(scopes), record.run_patterns, record.name)
 
 
 async def access_for(connection: HTTPConnection, scope: str) -> Access:

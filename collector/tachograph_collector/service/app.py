@@ -15,6 +15,7 @@ from tachograph_collector.service import (
     export,
     fleet,
     health,
+    incidents,
     ingest,
     login,
     metrics,
@@ -23,6 +24,7 @@ from tachograph_collector.service import (
     rows,
     runs,
     sd,
+    silences,
     steps,
 )
 from tachograph_collector.service.access import Doorkeeper
@@ -50,6 +52,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     rejected.router,
     runs.router,
     rows.router,
+    incidents.router,
+    silences.router,
     steps.router,
     fleet.router,
     export.router,

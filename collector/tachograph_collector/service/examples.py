@@ -233,25 +233,6 @@ SEGMENTS: Final[dict[str, Any]] = {
         }
     ],
 }
-INCIDENTS: Final[dict[str, Any]] = {
-    "run": "llama/70b",
-    "incidents": [
-        {
-            "incident": "4f1c2d",
-            "detector": "straggler",
-            "subject": "rank 3371",
-            "severity": "warning",
-            "opened_at": 1772350000.0,
-            "updated_at": 1772350900.0,
-            "cleared_at": None,
-            "summary": "Rank 3371 works 1.4 times as long as its peers",
-            "evidence": {"ratio": 1.4},
-            "node": "node-0421",
-            "rank": 3371,
-        }
-    ],
-    "next": None,
-}
 NODES: Final[dict[str, Any]] = {
     "run": "llama/70b",
     "nodes": [

@@ -1,4 +1,4 @@
-"""``/v1/runs/{run}/…``: a run's minutes, restatements, attempts, restarts, saves, incidents, nodes, row by row.
+"""``/v1/runs/{run}/…``: a run's minutes, restatements, attempts, restarts, saves, nodes, row by row.
 
 Each as JSON, CSV, Parquet or Arrow, in pages.
 """
@@ -36,7 +36,6 @@ from tachograph_collector.service.run_tables import (
     attempts_table,
     checkpoints_table,
     coarser,
-    incidents_table,
     minutes_table,
     nodes_table,
     restarts_table,
@@ -46,7 +45,7 @@ from tachograph_collector.service.run_tables import (
 from tachograph_collector.service.times import AskedWindow
 from tachograph_collector.service.units import seconds_of
 from tachograph_collector.store.folded_reader import StoredBooks, read_revisions
-from tachograph_collector.store.watch_reader import read_incidents, read_nodes
+from tachograph_collector.store.watch_reader import read_nodes
 
 router = APIRouter(prefix="/v1/runs/{run}", tags=["rows"], route_class=QueryRoute)
 
@@ -207,35 +206,6 @@ def segments(
         return segments_table(shown_rows), (shown_rows[-1].start_us,) if end - begin > page.limit else None
 
     return _folded(request, run, access, form, "segments", read)
-
-
-@router.get("/incidents", summary="Its incidents", responses=answers(shapes.Incidents, examples.INCIDENTS))
-def incidents(
-    request: Request,
-    run: RunName,
-    access: Reader,
-    form: AskedFormat,
-    page: AskedPage,
-    window: AskedWindow,
-    open: Annotated[  # noqa: A002 - the name of the parameter
-        bool | None, Query(description="Only those that are open, or that are not.")
-    ] = None,
-) -> Response:
-    """What was flagged, the latest first; with a window, what was open at any time in it."""
-    after = page.after(int, str)
-    with asked(request, access) as ask:
-        rows = read_incidents(
-            ask.connection,
-            ask.key(run),
-            page.limit + 1,
-            None if after is None else (after[0], after[1].replace("\0", "")),
-            since_us=window.since_us,
-            until_us=window.until_us,
-            is_open=open,
-        )
-    more, rows = len(rows) > page.limit, rows[: page.limit]
-    next_url = next_page(request, (rows[-1].opened_us, rows[-1].incident_id)) if more else None
-    return table_answer(request, form, {"run": run}, "incidents", incidents_table(rows), next_url)
 
 
 @router.get("/nodes", summary="Its nodes", responses=answers(shapes.Nodes, examples.NODES))

@@ -156,23 +156,6 @@ def segments_table(rows: Sequence[Segment]) -> Table:
     ]
 
 
-def incidents_table(rows: Sequence[Row[Any]]) -> Table:
-    """Incidents, the latest first."""
-    return [
-        Column("incident", "text", [row.incident_id for row in rows]),
-        Column("detector", "text", [row.detector for row in rows]),
-        Column("subject", "text", [row.subject for row in rows]),
-        Column("severity", "text", [row.severity for row in rows]),
-        Column("opened_at", "time", [row.opened_us for row in rows]),
-        Column("updated_at", "time", [row.updated_us for row in rows]),
-        Column("cleared_at", "time", [row.cleared_us for row in rows]),
-        Column("summary", "text", [row.summary for row in rows]),
-        Column("evidence", "json", [row.evidence for row in rows]),
-        Column("node", "text", [row.node for row in rows]),
-        Column("rank", "int", [row.rank for row in rows]),
-    ]
-
-
 def nodes_table(rows: Sequence[Row[Any]]) -> Table:
     """Nodes, by name."""
     return [

@@ -391,30 +391,6 @@ class Segments(OfRun):
     segments: list[SegmentShape]
 
 
-class Incident(Shape):
-    """What was flagged."""
-
-    incident: str
-    detector: str
-    subject: str
-    severity: str
-    opened_at: float
-    updated_at: float
-    cleared_at: float | None
-    summary: str
-    evidence: Any
-    node: str | None
-    rank: int | None
-
-
-class Incidents(Shape):
-    """Incidents of a run, the latest first."""
-
-    run: str
-    incidents: list[Incident]
-    next: str | None
-
-
 class Node(Shape):
     """A node of a run: when it was last heard of."""
 

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
 
-from tachograph_collector.detect.verdict import Cost, Evidence, Incident
+from tachograph_collector.detect.verdict import Incident
+from tachograph_collector.store.incident_rows import incident_of_row
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.name_patterns import like
 from tachograph_collector.store.schema import incident_notes, incidents, runs, sights
@@ -21,7 +22,6 @@ from tachograph_collector.store.silences import Silence, silence_of, silences_at
 T = TypeVar("T")
 
 _AT_ONCE: Final = 500
-_EVIDENCE: Final = ("value", "baseline", "threshold", "num_samples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,27 +213,7 @@ def _stored(connection: Connection, rows: Sequence[Row[Any]], at_us: int) -> lis
 
 
 def _one(row: Row[Any], acknowledged: Note | None, holding: Sequence[Silence]) -> StoredIncident:
-    incident = Incident(
-        incident_id=row.incident_id,
-        run=row.run_name,
-        detector=row.detector,
-        subject=row.subject,
-        severity=row.severity,
-        opened_us=row.opened_us,
-        found_us=row.found_us,
-        updated_us=row.updated_us,
-        summary=row.summary,
-        evidence=_evidence(row.evidence),
-        attempt=row.attempt,
-        node=row.node,
-        rank=row.rank,
-        advice=row.advice,
-        cleared_us=row.cleared_us,
-        outcome=row.outcome,
-        is_replayed=row.is_replayed,
-        cost=_cost(row.cost),
-        consequence_of=row.consequence_of,
-    )
+    incident = incident_of_row(row.run_name, row)
     silence = silence_of(holding, incident)
     return StoredIncident(
         key=RunKey(row.tenant_id, row.run_id),
@@ -242,28 +222,6 @@ def _one(row: Row[Any], acknowledged: Note | None, holding: Sequence[Silence]) -
         changed_us=row.changed_us,
         acknowledged=acknowledged,
         silenced_by=None if silence is None else silence.silence_id,
-    )
-
-
-def _evidence(told: Any) -> Evidence:
-    """As the detectors keep it (what only one knows under ``more``), or flat as JSON has it."""
-    if not isinstance(told, dict):
-        return Evidence(more={} if told is None else {"told": told})
-    rest = {name: value for name, value in told.items() if name not in {*_EVIDENCE, "unit", "more"}}
-    more = told.get("more")
-    if isinstance(more, dict):
-        rest |= more
-    return Evidence(**{name: told.get(name) for name in _EVIDENCE}, unit=told.get("unit") or "", more=rest)
-
-
-def _cost(told: Any) -> Cost | None:
-    if not isinstance(told, dict):
-        return None
-    return Cost(
-        wall_s=told.get("wall_s"),
-        gpu_hours=told.get("gpu_hours"),
-        money=told.get("money"),
-        basis=told.get("basis") or "",
     )
 
 

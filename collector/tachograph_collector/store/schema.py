@@ -75,7 +75,7 @@ tokens = Table(
     _key("token_id", String(32)),
     _need("name", String(200)),
     Column("secret_hash", LargeBinary, nullable=False, comment="SHA-256 of a random 256-bit secret"),
-    Column("scopes", Document, nullable=False, comment='a list of "ingest", "read", "admin"'),
+    Column("scopes", Document, nullable=False, comment='a list of "ingest", "read", "operate", "admin"'),
     Column("run_patterns", Document, nullable=True, comment="shell patterns of runs it may write to; null: all"),
     _need("created_us"),
     _may("expires_us"),

@@ -109,10 +109,20 @@ def add_silence(
     author: str,
     why: str,
     now_us: int,
+    silence_id: str | None = None,
 ) -> Silence:
-    """Let nobody be told of these incidents from ``from_us`` until ``until_us``."""
+    """Let nobody be told of these incidents from ``from_us`` until ``until_us``.
+
+    What comes with a ``silence_id`` that is known already was sent twice: what is known is given back.
+    """
+    if silence_id is not None:
+        c = silences.c
+        known = select(silences).where(c.tenant_id == tenant_id, c.silence_id == silence_id)
+        row = connection.execute(known).first()
+        if row is not None:
+            return _silence(row)
     silence = Silence(
-        silence_id=secrets.token_hex(8),
+        silence_id=silence_id or secrets.token_hex(8),
         run_pattern=run_pattern,
         detector=detector,
         subject=subject,
@@ -124,8 +134,8 @@ def add_silence(
         created_us=now_us,
         ended_us=None,
     )
-    row = {name: getattr(silence, name) for name in Silence.__slots__}
-    connection.execute(insert(silences).values(tenant_id=tenant_id, **row))
+    values = {name: getattr(silence, name) for name in Silence.__slots__}
+    connection.execute(insert(silences).values(tenant_id=tenant_id, **values))
     return silence
 
 

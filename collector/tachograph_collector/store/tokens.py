@@ -21,8 +21,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tachograph_collector.store.database import StoreError
 from tachograph_collector.store.schema import tenants, tokens
 
-SCOPES: Final = ("ingest", "read", "admin")
-"""What a token may be for; ``admin`` includes the other two."""
+SCOPES: Final = ("ingest", "read", "operate", "admin")
+"""What a token may be for: ``operate`` is to acknowledge, annotate and silence; ``admin`` includes the others."""
 
 PREFIX: Final = "tachograph"
 LATEST_US: Final = 253_402_300_799_000_000

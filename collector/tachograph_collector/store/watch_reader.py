@@ -1,14 +1,14 @@
-"""Reads what is known of a run besides its books: the run's key, its nodes, its incidents."""
+"""Reads what is known of a run besides its books: the run's key, its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, or_, select
+from sqlalchemy import Connection, Row, and_, select
 
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import books, incidents, nodes, runs
+from tachograph_collector.store.schema import books, nodes, runs
 
 
 def run_key(connection: Connection, tenant_id: int, name: str) -> RunKey | None:
@@ -44,28 +44,3 @@ def read_nodes(
     if states is not None:
         query = query.where(nodes.c.state.in_(states))
     return connection.execute(query.order_by(nodes.c.node).limit(limit)).all()
-
-
-def read_incidents(
-    connection: Connection,
-    run: RunKey,
-    limit: int,
-    after: tuple[int, str] | None = None,
-    *,
-    since_us: int | None = None,
-    until_us: int | None = None,
-    is_open: bool | None = None,
-) -> Sequence[Row[Any]]:
-    """Rows of ``incidents``, the latest first; a window takes those that were open at any time in it."""
-    c = incidents.c
-    query = select(incidents).where(c.tenant_id == run.tenant_id, c.run_id == run.run_id)
-    if after is not None:
-        opened_us, incident_id = after
-        query = query.where(or_(c.opened_us < opened_us, and_(c.opened_us == opened_us, c.incident_id > incident_id)))
-    if since_us is not None:
-        query = query.where(or_(c.cleared_us.is_(None), c.cleared_us >= since_us))
-    if until_us is not None:
-        query = query.where(c.opened_us < until_us)
-    if is_open is not None:
-        query = query.where(c.cleared_us.is_(None) if is_open else c.cleared_us.is_not(None))
-    return connection.execute(query.order_by(c.opened_us.desc(), c.incident_id).limit(limit)).all()

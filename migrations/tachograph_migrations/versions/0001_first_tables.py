@@ -412,7 +412,7 @@ def upgrade() -> None:
         sa.Column("token_id", sa.String(length=32), autoincrement=False, nullable=False),
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column("secret_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of a random 256-bit secret"),
-        sa.Column("scopes", DOCUMENT, nullable=False, comment='a list of "ingest", "read", "admin"'),
+        sa.Column("scopes", DOCUMENT, nullable=False, comment='a list of "ingest", "read", "operate", "admin"'),
         sa.Column("run_patterns", DOCUMENT, nullable=True, comment="shell patterns of runs it may write to; null: all"),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
         sa.Column("expires_us", sa.BigInteger(), nullable=True),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tachograph_collector.ledger.books import ACCOUNTS, Segment
 from tachograph_collector.report.model import Window
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples, incident_examples, incident_shapes, shapes
 from tachograph_collector.service.downsample import METRICS, Buckets
 from tachograph_collector.service.formats import json_rows
 from tachograph_collector.service.problems import Problem
@@ -159,7 +159,15 @@ def test_every_example_has_its_shape() -> None:
         (shapes.Restarts, examples.RESTARTS),
         (shapes.Checkpoints, examples.CHECKPOINTS),
         (shapes.Segments, examples.SEGMENTS),
-        (shapes.Incidents, examples.INCIDENTS),
+        (incident_shapes.Incidents, incident_examples.INCIDENTS),
+        (incident_shapes.RunIncidents, incident_examples.RUN_INCIDENTS),
+        (incident_shapes.OneIncident, incident_examples.ONE_INCIDENT),
+        (incident_shapes.SilenceShape, incident_examples.SILENCE),
+        (incident_shapes.Silences, incident_examples.SILENCES),
+        (incident_shapes.Sights, incident_examples.SIGHTS),
+        (incident_shapes.SentNote, incident_examples.SENT_NOTE),
+        (incident_shapes.SentAcknowledgement, incident_examples.SENT_ACKNOWLEDGEMENT),
+        (incident_shapes.SentSilence, incident_examples.SENT_SILENCE),
         (shapes.Nodes, examples.NODES),
         (shapes.Steps, examples.STEPS),
         (shapes.Fleet, examples.FLEET),
