@@ -19,6 +19,8 @@ from tachograph_collector.service import (
     ingest,
     login,
     metrics,
+    page,
+    plan,
     problems,
     rejected,
     rows,
@@ -57,6 +59,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     steps.router,
     fleet.router,
     export.router,
+    plan.router,
+    page.router,
 )
 """One a module. A new module of routes is added here and nowhere else."""
 

@@ -49,21 +49,25 @@ class RecordsAsJson:
         )
 
 
-def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool) -> bytes:
-    """The run as ``replay --json`` has it, its ``origin`` as stored, and ``stored``: as of when and what it stands."""
+def summary(ask: Asked, stored: StoredBooks, window: Window, *, with_model: bool, with_records: bool = True) -> bytes:
+    """The run as ``replay --json`` has it, its ``origin`` as stored, and ``stored``: as of when and what it stands.
+
+    Without ``with_records`` its lists of attempts, interruptions and saves are empty.
+    """
     report = ask.report(stored, window, with_segments=False)
     bare = Details([], [], [], report.details.anomalies, report.details.minutes, [])
     told = run_object(replace(report, details=bare))
     if with_model:
         told["model"] = model_of(ask, stored, window, report)
     details = told["details"]
-    records = RecordsAsJson.of(ask, stored)
-    for name, pieces, rows in (
-        ("attempts_detail", records.attempts, report.details.attempts),
-        ("interruptions", records.interruptions, report.details.interruptions),
-        ("checkpoints_detail", records.checkpoints, report.details.checkpoints),
-    ):
-        details[name] = msgspec.Raw(b"[%b]" % (pieces.joined if report.window is None else pieces.of(rows)))
+    if with_records:
+        records = RecordsAsJson.of(ask, stored)
+        for name, pieces, rows in (
+            ("attempts_detail", records.attempts, report.details.attempts),
+            ("interruptions", records.interruptions, report.details.interruptions),
+            ("checkpoints_detail", records.checkpoints, report.details.checkpoints),
+        ):
+            details[name] = msgspec.Raw(b"[%b]" % (pieces.joined if report.window is None else pieces.of(rows)))
     if report.window is None:
         minutes = ask.cache.minutes(ask.connection, stored)
         details["incomplete_minutes"] = len(minutes.take(minutes.incomplete).of_the_run())

@@ -80,6 +80,9 @@ def one_run(
     access: Reader,
     window: AskedWindow,
     judge: Annotated[bool, Query(description="Hold the run against the checkpoint model, as `--judge` does.")] = False,
+    records: Annotated[
+        bool, Query(description="With `false`, without its attempts, interruptions and saves: thousands, in a month.")
+    ] = True,
 ) -> Response:
     """The run with the keys of one entry of `replay --json`, and `stored`: as of when, and its version.
 
@@ -92,9 +95,12 @@ def one_run(
             return unchanged(etag)
         if window.since_us is None and window.until_us is None:
             name = "summary with model" if judge else "summary"
-            body = ask.cache.made(name, stored, lambda: summary(ask, stored, window, with_model=judge))
+            name += "" if records else " without records"
+            body = ask.cache.made(
+                name, stored, lambda: summary(ask, stored, window, with_model=judge, with_records=records)
+            )
         else:
-            body = summary(ask, stored, window, with_model=judge)
+            body = summary(ask, stored, window, with_model=judge, with_records=records)
     return json_answer(request, body, etag)
 
 

@@ -1,0 +1,70 @@
+// Numbers and times as text. Unknown is a dash, never 0. Times are UTC, as everywhere in Tachograph.
+
+export const UNKNOWN = "–";
+const isKnown = (value) => typeof value === "number" && Number.isFinite(value);
+
+/** 0.8731 → "87.3 %". */
+export function percent(share, digits = 1) {
+  return isKnown(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;
+}
+
+/** Seconds → "3 d 4 h", "12 min", "8.5 s": two units at most. */
+export function duration(seconds) {
+  if (!isKnown(seconds)) return UNKNOWN;
+  const sign = seconds < 0 ? "−" : "";
+  const s = Math.abs(seconds);
+  if (s < 0.001 && s > 0) return `${sign}${(s * 1e6).toFixed(0)} µs`;
+  if (s < 1) return `${sign}${s === 0 ? "0" : s.toFixed(2)} s`;
+  if (s < 60) return `${sign}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  const minutes = Math.round(s / 60);
+  if (minutes < 60) return `${sign}${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${sign}${hours} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+  const days = Math.floor(hours / 24);
+  return `${sign}${days.toLocaleString("en")} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
+}
+
+/** A number with separators. */
+export function number(value, digits = 0) {
+  return isKnown(value) ? value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }) : UNKNOWN;
+}
+
+/** As many digits as tell something: 1234 → "1,234", 0.01234 → "0.0123". */
+export function amount(value) {
+  if (!isKnown(value)) return UNKNOWN;
+  const size = Math.abs(value);
+  if (size >= 1e15 || (size > 0 && size < 1e-4)) return value.toExponential(2);
+  return number(value, size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4);
+}
+
+/** Bytes → "1.1 GB". */
+export function bytes(value) {
+  if (!isKnown(value)) return UNKNOWN;
+  for (const [unit, size] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
+    if (value >= size) return `${(value / size).toFixed(1)} ${unit}`;
+  return `${value} B`;
+}
+
+/** Unix seconds → "2026-03-02 11:34:17"; without seconds unless asked. */
+export function time(at, withSeconds = false) {
+  if (!isKnown(at) || Math.abs(at) > 8e12) return UNKNOWN;
+  return new Date(at * 1000).toISOString().replace("T", " ").slice(0, withSeconds ? 19 : 16);
+}
+
+/** "11:34" if it is of the day of `now`, else with its date. */
+export function clock(at, now) {
+  const told = time(at);
+  return told.slice(0, 10) === time(now).slice(0, 10) ? told.slice(11) : told;
+}
+
+/** "14 min ago". */
+export function ago(at, now) {
+  return isKnown(at) ? (now - at < 1 ? "now" : `${duration(now - at)} ago`) : UNKNOWN;
+}
+
+/** "1 failure", "2 failures". */
+export function count(n, noun) {
+  return `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+export const words = (text) => String(text ?? "unknown").replaceAll("_", " ");
