@@ -1,0 +1,1 @@
+"""Where incidents go: Grafana's annotations, webhooks, Slack, Alertmanager; each sink by itself, over one outbox."""
