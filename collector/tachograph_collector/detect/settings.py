@@ -71,6 +71,8 @@ class LossSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """With a baseline of fewer points only ``critical_ratio`` is judged, against their lower quartile."""
     warn_deviations: _Above0 = 8.0
     warn_relative: _Above0 = 0.20
+    lone_points: Annotated[float, Meta(ge=1)] = 50_000.0
+    """A lone point is no spike if by the run's own tail noise gives one so far out oftener than once in so many."""
     again_deviations: _Above0 = 6.0
     again_relative: Annotated[float, Meta(ge=0)] = 0.05
     again_k: _Whole = 2
@@ -182,6 +184,50 @@ class RestartPhase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Points of goodput that halving it brings."""
 
 
+class NodeHealth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What agents find wrong with their nodes: Xids and everything else."""
+
+    wait_s: Annotated[float, Meta(ge=0)] = 60.0
+    """A warning is said so long after it came, so that many nodes with the same are one incident."""
+    quiet_s: _Above0 = 7200.0
+    """What nobody has told for so long is over."""
+    hold_s: Annotated[float, Meta(ge=0)] = 600.0
+    """What comes again within this is the same incident."""
+    near_s: _Above0 = 600.0
+    """Findings of several nodes, or a failure, within this belong together."""
+    again_s: _Above0 = 86_400.0
+    """An application's Xid in two attempts within this is the GPU's."""
+    follows_s: Annotated[float, Meta(ge=0)] = 60.0
+    """An application's Xid so soon after the run failed follows from that."""
+    early_s: Annotated[float, Meta(ge=0)] = 60.0
+    """What the kernel had said longer than this before the run began is old."""
+    clock_warning_s: _Above0 = 2.0
+    clock_critical_s: _Above0 = 30.0
+
+
+class Corruption(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Silent corruption, which is suspected and never declared."""
+
+    exact_difference: _Above0 = 1e-6
+    """In a run declared deterministic, a loss may differ so much when its step is done again."""
+    spread_times: Annotated[float, Meta(gt=1)] = 10.0
+    """Else so many times as much as losses of this run usually do."""
+    spread_least: Annotated[int, Meta(ge=4)] = 20
+    """Steps done again before it is known what is usual."""
+    checksum_wait_s: Annotated[float, Meta(ge=0)] = 60.0
+    """Checksums of a step are compared so long after the first of them came."""
+    norm_ratio: Annotated[float, Meta(gt=1)] = 3.0
+    """A rank's gradient norm is out of line at so many times, or one part in so many, of what it usually is ..."""
+    norm_deviations: _Above0 = 8.0
+    """... if that is also so many robust deviations."""
+    norm_times: _Whole = 3
+    """Out of line so often ..."""
+    norm_within_s: _Above0 = 86_400.0
+    """... within this is suspect."""
+    after_xid_s: _Above0 = 600.0
+    """A critical spike within this after an Xid of the GPU's memory is suspect."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All thresholds, a table each."""
 
@@ -196,6 +242,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     goodput: Goodput = field(default_factory=Goodput)
     interval: Interval = field(default_factory=Interval)
     restart_phase: RestartPhase = field(default_factory=RestartPhase)
+    node_health: NodeHealth = field(default_factory=NodeHealth)
+    corruption: Corruption = field(default_factory=Corruption)
 
 
 def settings_from(document: Mapping[str, Any]) -> Settings:
