@@ -60,7 +60,7 @@ class StandIn:
                 self.wfile.write(content[: says.cut_to])
                 self.close_connection = says.cut_to is not None
 
-            do_GET = do_POST = _answer  # noqa: N815 - http.server finds them by these names
+            do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - http.server finds them by these names
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""

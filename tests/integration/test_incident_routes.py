@@ -86,7 +86,7 @@ def test_incidents_of_all_runs_are_listed_as_described_what_began_last_first(cli
         ("old", "straggler"),
     ]
     slow = answer["incidents"][1]
-    assert slow["url"] == f"{PUBLIC}/v1/incidents/{stored.slow.incident_id}"
+    assert slow["url"] == f"{PUBLIC}/#/incidents/{stored.slow.incident_id}"
     assert (slow["cost"]["gpu_hours"], slow["evidence"]["first_step"], slow["is_open"]) == (0.5, 3, True)
 
 

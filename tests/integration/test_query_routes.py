@@ -520,9 +520,8 @@ def rows_of(response: Response) -> list[dict[str, Any]]:
 
 
 TABLES = (
-    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "sights",
-    "nodes",
-    "steps?points=20",
+    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "nodes",
+    "sights", "steps?points=20",
 )  # fmt: skip
 
 

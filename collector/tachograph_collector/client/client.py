@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -15,12 +14,12 @@ from msgspec import Struct
 from tachograph_collector.client import records
 from tachograph_collector.client.address import address
 from tachograph_collector.client.errors import ClientError, ProblemError, UnknownRunError
+from tachograph_collector.client.incident_records import Incident, Sight
+from tachograph_collector.client.incidents import IncidentCalls, Names, filters
 from tachograph_collector.client.records import Records
 from tachograph_collector.client.transport import Answer, Parameters, Transport, run_path
+from tachograph_collector.client.values import When, decoded, stranger, time_of
 from tachograph_collector.report.text import visible
-
-When = datetime | float | str | None
-"""An instant: an aware datetime, Unix seconds, or ISO 8601."""
 
 Form = Literal["csv", "parquet", "arrow"]
 FORMS: Final[dict[Form, str]] = {
@@ -35,7 +34,7 @@ _EVENTS: Final = "application/x-ndjson"
 T = TypeVar("T", bound=Struct)
 
 
-class Client:
+class Client(IncidentCalls):
     """One collector. Thread-safe; every call is one request or, of a long list, one a page.
 
     Without ``url`` and ``token`` the environment says them: ``TACHOGRAPH_URL`` (this machine's collector without it),
@@ -88,8 +87,8 @@ class Client:
             "name": name,
             "status": status,
             "origin": origin,
-            "since": _time(since),
-            "until": _time(until),
+            "since": time_of(since),
+            "until": time_of(until),
         }
         return self._pages(records.RunLine, "/v1/runs", "runs", asked, limit)
 
@@ -110,7 +109,7 @@ class Client:
 
         ``price`` is that of a GPU-hour of runs that tell none, ``origin`` takes replayed runs or rehearsals instead.
         """
-        asked = {"since": _time(since), "until": _time(until), "name": name, "origin": origin, "price": price}
+        asked = {"since": time_of(since), "until": time_of(until), "name": name, "origin": origin, "price": price}
         fleet: records.Fleet = self.ask(records.Fleet, "/v1/fleet", asked)
         return fleet
 
@@ -131,7 +130,7 @@ class Client:
         if origin is not None:
             headers["Tachograph-Origin"] = origin
         answer = self._transport.post("/v1/events", lines, headers)
-        sent: records.Sent = _decoded(self._transport, records.Sent, answer.body)
+        sent: records.Sent = decoded(self._transport, records.Sent, answer.body)
         return sent
 
     def near(self, name: str) -> list[str]:
@@ -146,7 +145,7 @@ class Client:
 
     def ask(self, kind: type[T] | Any, path: str, parameters: Parameters | None = None) -> Any:
         """One answer as ``kind``."""
-        return _decoded(self._transport, kind, self._transport.get(path, parameters).body)
+        return decoded(self._transport, kind, self._transport.get(path, parameters).body)
 
     def _pages(
         self, kind: type[T], path: str, name: str, parameters: Parameters, limit: int | None = None
@@ -156,11 +155,11 @@ class Client:
         while True:
             page = None if limit is None else max(1, min(limit - len(found), 100_000))
             body = self._transport.get(path, {**parameters, "limit": page, "cursor": cursor}).body
-            told = _decoded(self._transport, dict[str, msgspec.Raw], body)
+            told = decoded(self._transport, dict[str, msgspec.Raw], body)
             if name not in told:
-                raise _stranger(self._transport)
-            found += _decoded(self._transport, list[kind], told[name])  # type: ignore[valid-type] # a type at run time
-            cursor = _cursor(_decoded(self._transport, str | None, told.get("next", b"null")))
+                raise stranger(self._transport)
+            found += decoded(self._transport, list[kind], told[name])  # type: ignore[valid-type] # a type at run time
+            cursor = _cursor(decoded(self._transport, str | None, told.get("next", b"null")))
             if cursor is None or (limit is not None and len(found) >= limit):
                 return Records(kind, found if limit is None else found[:limit])
 
@@ -195,25 +194,25 @@ class Run:
 
     def summary(self, since: When = None, until: When = None, *, model: bool = False) -> records.RunSummary:
         """The run as it stands, or its part of a window; ``model`` holds it against the checkpoint model."""
-        asked = {"since": _time(since), "until": _time(until), "judge": "true" if model else None}
+        asked = {"since": time_of(since), "until": time_of(until), "judge": "true" if model else None}
         summary: records.RunSummary = self._ask(records.RunSummary, "", asked)
         return summary
 
     def gate(self, min_goodput: float, since: When = None, until: When = None) -> records.Gate:
         """Whether it keeps up with ``min_goodput`` (0 to 1)."""
-        asked = {"min_goodput": min_goodput, "since": _time(since), "until": _time(until)}
+        asked = {"min_goodput": min_goodput, "since": time_of(since), "until": time_of(until)}
         gate: records.Gate
         try:
             gate = self._ask(records.Gate, "gate", asked)
         except ProblemError as error:
             if error.status != 409:
                 raise
-            gate = _decoded(self._transport, records.Gate, error.body)
+            gate = decoded(self._transport, records.Gate, error.body)
         return gate
 
     def minutes(self, since: When = None, until: When = None, every: str | None = None) -> Records[records.Minute]:
         """Its minutes, or longer stretches: ``every`` is a time such as ``5min``, ``1h`` or ``1d``."""
-        asked = {"since": _time(since), "until": _time(until), "every": every}
+        asked = {"since": time_of(since), "until": time_of(until), "every": every}
         return self._pages(records.Minute, "minutes", asked)
 
     def attempts(self) -> Records[records.Attempt]:
@@ -247,8 +246,8 @@ class Run:
         One series of all ranks together, or one for each ``rank`` that is named. ``events`` has each step.
         """
         asked = {
-            "since": _time(since),
-            "until": _time(until),
+            "since": time_of(since),
+            "until": time_of(until),
             "rank": rank,
             "node": node,
             "attempt": attempt,
@@ -256,9 +255,22 @@ class Run:
         }
         return self._pages(records.StepBucket, "steps", asked)
 
-    def incidents(self, since: When = None, until: When = None) -> Records[records.Incident]:
-        """What was flagged, the latest first; in a window, what was open at any time in it."""
-        return self._pages(records.Incident, "incidents", {"since": _time(since), "until": _time(until)})
+    def incidents(
+        self,
+        since: When = None,
+        until: When = None,
+        *,
+        detector: Names = None,
+        severity: Names = None,
+        node: str | None = None,
+        is_open: bool | None = None,
+    ) -> Records[Incident]:
+        """What was flagged, what began last first; in a window, what was open at any time in it."""
+        return self._pages(Incident, "incidents", filters(detector, severity, node, is_open, since, until))
+
+    def sights(self) -> Records[Sight]:
+        """How well each detector sees it: whether it is armed, and what it lacks where it is not."""
+        return self._pages(Sight, "sights")
 
     def nodes(self) -> Records[records.Node]:
         """Its nodes and when each was last heard of, by name."""
@@ -283,7 +295,7 @@ class Run:
         try:
             last_seq, folded_seq = int(told["tachograph-last-seq"]), int(told["tachograph-folded-seq"])
         except (KeyError, ValueError) as error:
-            raise _stranger(self._transport) from error
+            raise stranger(self._transport) from error
         return records.Place(
             told.get("tachograph-origin", "live"), last_seq, folded_seq, told.get("tachograph-pruned", "")
         )
@@ -334,34 +346,12 @@ def is_unbooked(error: ClientError) -> bool:
     return isinstance(error, ProblemError) and error.title == _NOT_BOOKED_YET
 
 
-def _time(at: When) -> str | None:
-    if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise ClientError(f"{at!r} has no zone; give one, such as tzinfo=datetime.UTC")
-        return f"{at.timestamp():.6f}"
-    return at if at is None or isinstance(at, str) else f"{at:.6f}"
-
-
 def _cursor(next_page: str | None) -> str | None:
     """The cursor alone: behind a proxy the collector does not know its own path."""
     if next_page is None:
         return None
     found = parse_qs(urlsplit(next_page).query).get("cursor")
     return found[0] if found else None
-
-
-def _decoded(transport: Transport, kind: Any, body: bytes | msgspec.Raw) -> Any:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
-        raise _stranger(transport) from error
-
-
-def _stranger(transport: Transport) -> ClientError:
-    return ClientError(
-        f"{transport.url} answers with something that is no collector's answer, or that of another version; "
-        "is that its address?"
-    )
 
 
 __all__ = ["FORMS", "Client", "Form", "Records", "Run", "When", "is_unbooked"]

@@ -67,6 +67,8 @@ class RunLine(Numbers, frozen=True, kw_only=True):
     """When the newest event of it came in."""
     version: int = 0
     revision: int = 0
+    open_incidents: int | None = None
+    """How many of its incidents are open."""
 
 
 class Span(Struct, frozen=True):
@@ -263,22 +265,6 @@ class StepBucket(Struct, frozen=True, kw_only=True):
     tokens_min: float | None = None
     tokens_mean: float | None = None
     tokens_max: float | None = None
-
-
-class Incident(Struct, frozen=True, kw_only=True):
-    """What was flagged."""
-
-    incident: str
-    detector: str
-    subject: str
-    severity: str
-    opened_at: UnixSeconds
-    updated_at: UnixSeconds
-    cleared_at: UnixSeconds | None = None
-    summary: str
-    evidence: Any = None
-    node: str | None = None
-    rank: int | None = None
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 A request that failed is tried again when it never got through, when the collector asked to be left alone for a while
 (429, 503 with ``Retry-After``, which is honoured up to ``LONGEST_WAIT_S``) and when a proxy lost it. Everything that is
-sent here may be sent twice: reads are reads, and a batch of events is recognised by its name.
+sent here may be sent twice: reads are reads, and a batch of events, a note and a silence are recognised by their names.
 """
 
 from __future__ import annotations
@@ -108,6 +108,18 @@ class Transport:
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """The answer to a POST that may be sent twice. Raises ``ClientError``."""
         answer = self._whole(self._send("POST", path, headers, self._patient, body))
+        self._raise_for(answer)
+        return answer
+
+    def say(self, path: str, body: bytes) -> Answer:
+        """The answer to a POST of JSON by somebody who waits for it; it may be sent twice. Raises ``ClientError``."""
+        answer = self._whole(self._send("POST", path, {"Accept": JSON, "Content-Type": JSON}, self._retries, body))
+        self._raise_for(answer)
+        return answer
+
+    def delete(self, path: str) -> Answer:
+        """The answer to a DELETE. Raises ``ClientError``."""
+        answer = self._whole(self._send("DELETE", path, {"Accept": JSON}, self._retries))
         self._raise_for(answer)
         return answer
 

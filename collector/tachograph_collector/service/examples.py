@@ -37,6 +37,7 @@ RUN_LIST: Final[dict[str, Any]] = {
             "last_heard": 1772409598.2,
             "version": 8123,
             "revision": 1,
+            "open_incidents": 1,
         },
     ],
     "next": None,

@@ -36,7 +36,7 @@ INCIDENT: Final[dict[str, Any]] = {
     },
     "acknowledged": {"at": 1772350950.0, "author": "on call"},
     "is_silenced": False,
-    "url": "https://tachograph.example/v1/incidents/4f1c2d0b7a9e8d6c5b4a39281706f5e4d3c2b1a0",
+    "url": "https://tachograph.example/#/incidents/4f1c2d0b7a9e8d6c5b4a39281706f5e4d3c2b1a0",
 }
 ONE_INCIDENT: Final[dict[str, Any]] = {
     **INCIDENT,

@@ -119,8 +119,11 @@ def stored_object(stored: StoredBooks) -> dict[str, Any]:
     }
 
 
-def list_object(stored: StoredBooks, heard_us: int) -> dict[str, Any]:
-    """One line of the list of runs: the summary's numbers without its details; ``heard_us`` is when it last came."""
+def list_object(stored: StoredBooks, heard_us: int, num_open: int) -> dict[str, Any]:
+    """One line of the list of runs: the summary's numbers without its details.
+
+    ``heard_us`` is when something of it last came, ``num_open`` how many of its incidents are open.
+    """
     told = run_object(RunReport(stored.books, _NO_DETAILS))
     for name in ("model", "details", "skipped_lines"):
         del told[name]
@@ -132,6 +135,7 @@ def list_object(stored: StoredBooks, heard_us: int) -> dict[str, Any]:
         "last_heard": seconds(heard_us),
         "version": stored.version,
         "revision": stored.revision,
+        "open_incidents": num_open,
     }
 
 
@@ -140,7 +144,7 @@ def price_of(books: Books) -> float | None:
     return RunReport(books, _NO_DETAILS).price
 
 
-_INTS: Final = {"attempts", "failures", "planned_stops", "unexplained_stops", "steps", "world_size", "version"}
+_INTS: Final = {"attempts", "failures", "planned_stops", "unexplained_stops", "steps", "world_size", "version", "open_incidents"}
 
 
 def runs_table(told: Sequence[dict[str, Any]]) -> Table:
@@ -164,7 +168,7 @@ def runs_table(told: Sequence[dict[str, Any]]) -> Table:
 _LINE: Final = (
     "run", "start", "end", "status", "wall_s", "kept_s", "checkpoint_s", "lost_s", "restart_s", "at_risk_s", "goodput",
     "goodput_low", "attempts", "failures", "planned_stops", "unexplained_stops", "steps", "minutes", "origin",
-    "world_size", "as_of", "last_heard", "version", "revision",
+    "world_size", "as_of", "last_heard", "version", "revision", "open_incidents",
 )  # fmt: skip
 
 

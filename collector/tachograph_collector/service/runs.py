@@ -28,6 +28,7 @@ from tachograph_collector.service.run_answers import gate, list_object, model_of
 from tachograph_collector.service.run_names import QueryRoute, RunName
 from tachograph_collector.service.times import AskedWindow
 from tachograph_collector.store.folded_reader import BooksFilter, BooksPlace, list_books, place_of
+from tachograph_collector.store.incident_reader import num_open as num_open_incidents
 from tachograph_collector.store.watch_reader import last_heard
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=QueryRoute)
@@ -64,10 +65,14 @@ def list_runs(
     with asked(request, access) as ask:
         place = None if after is None else BooksPlace(*after)
         rows = list_books(ask.connection, ask.tenant_id, which, limit + 1, place)
-        heard = last_heard(ask.connection, ask.tenant_id, [row.key.run.run_id for row in rows])
+        run_ids = [row.key.run.run_id for row in rows]
+        heard = last_heard(ask.connection, ask.tenant_id, run_ids)
+        num_open = num_open_incidents(ask.connection, ask.tenant_id, run_ids)
     more, rows = len(rows) > limit, rows[:limit]
     next_url = next_page(request, place_of(rows[-1])) if more else None
-    told = [list_object(row, heard.get(row.key.run.run_id, row.now_us)) for row in rows]
+    told = [
+        list_object(row, heard.get(row.key.run.run_id, row.now_us), num_open.get(row.key.run.run_id, 0)) for row in rows
+    ]
     return table_answer(request, form, {}, "runs", runs_table(told), next_url)
 
 

@@ -85,6 +85,7 @@ class RunLine(RunNumbers):
     last_heard: float
     version: int
     revision: int
+    open_incidents: int
 
 
 class RunList(Shape):

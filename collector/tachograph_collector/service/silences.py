@@ -31,8 +31,8 @@ from tachograph_collector.service.sent import sent, takes
 from tachograph_collector.service.state import service_of
 from tachograph_collector.service.times import time_us
 from tachograph_collector.service.units import seconds_of
-from tachograph_collector.store.tokens import LATEST_US
 from tachograph_collector.store.silences import Silence, add_silence, end_silence, find_silences, read_silences
+from tachograph_collector.store.tokens import LATEST_US
 
 router = APIRouter(prefix="/v1", tags=["incidents"], route_class=QueryRoute)
 

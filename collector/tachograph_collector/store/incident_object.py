@@ -34,5 +34,5 @@ def note_object(note: Note) -> dict[str, Any]:
 
 
 def incident_url(public_url: str | None, incident_id: str) -> str | None:
-    """Where an incident is seen; None where the collector's own address isn't known."""
-    return None if public_url is None else f"{public_url.rstrip('/')}/v1/incidents/{quote(incident_id, safe='')}"
+    """The page of an incident; None where the collector's own address isn't known."""
+    return None if public_url is None else f"{public_url.rstrip('/')}/#/incidents/{quote(incident_id, safe='')}"

@@ -50,7 +50,7 @@ def test_an_incident_is_read_as_it_was_found(database: Database) -> None:
     plain = stored_object(stored, "https://collector.example/")
     assert incident_object(told).items() <= plain.items()
     assert plain["cost"] == {"wall_s": 120.0, "gpu_hours": 0.5, "money": 1.25, "basis": "steps slower by 20 %"}
-    assert plain["url"] == f"https://collector.example/v1/incidents/{told.incident_id}"
+    assert plain["url"] == f"https://collector.example/#/incidents/{told.incident_id}"
 
 
 def test_a_number_that_is_none_is_stored_as_unknown(database: Database) -> None:
