@@ -39,6 +39,7 @@ from tachograph_collector.service.settings import Settings
 from tachograph_collector.service.state import KeepsLedgers, Service
 from tachograph_collector.service.upkeep import Upkeep, jobs_for, say_gone
 from tachograph_collector.service.waiting import Waiting
+from tachograph_collector.sinks.post import Post
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.upgrade import check_schema
 
@@ -65,6 +66,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 """One a module. A new module of routes is added here and nowhere else."""
 
 UPKEEP_ENDS_WITHIN_S: Final = 5.0
+SINKS_END_WITHIN_S: Final = 3.0
 
 
 def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> FastAPI:
@@ -85,7 +87,14 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
     service.looker = Looker(service)
 
     upkeep = Upkeep(jobs_for(settings, database), at_end=lambda: say_gone(database, settings.replica))
-    scrape = metrics.Scrape(service, doorkeeper)
+    post = Post(
+        database,
+        settings.sinks,
+        settings.replica,
+        public_url=settings.public_url,
+        notify_rehearsals=settings.notify_rehearsals,
+    )
+    scrape = metrics.Scrape(service, doorkeeper, post)
     telemetry = _telemetry(service, scrape)
 
     @asynccontextmanager
@@ -96,11 +105,13 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         if telemetry is not None:
             telemetry.start()
         upkeep.start()
+        post.start()
         try:
             yield
         finally:
             service.is_stopping = True
             await asyncio.to_thread(gather.stop, settings.stop_timeout_s)
+            await asyncio.to_thread(post.stop, SINKS_END_WITHIN_S)
             await asyncio.to_thread(upkeep.stop, UPKEEP_ENDS_WITHIN_S)
             await asyncio.to_thread(scrape.stop)
             await asyncio.to_thread(keeper.stop)

@@ -19,7 +19,9 @@ from tachograph_collector.service.counts import Counts
 from tachograph_collector.service.described import problem
 from tachograph_collector.service.figures import Figures
 from tachograph_collector.service.own_metrics import OwnMetrics
+from tachograph_collector.service.sink_metrics import SinkMetrics
 from tachograph_collector.service.state import Service, service_of
+from tachograph_collector.sinks.post import Post
 
 router = APIRouter(tags=["metrics"])
 _KEY: Final = "scrape"
@@ -29,13 +31,14 @@ _EXAMPLE: Final = 'tachograph_run_goodput_ratio{run="llama-70b",window="24h",bou
 class Scrape:
     """What a scrape of one collector reads. ``start`` and ``stop`` go with the application."""
 
-    def __init__(self, service: Service, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, service: Service, doorkeeper: Doorkeeper, post: Post) -> None:
         self.counts = Counts()
         service.gather.watchers.append(self.counts.count)
         self.figures = Figures(service.database, service.keeper.holder)
         self.registry = CollectorRegistry(auto_describe=False)
         self.own = OwnMetrics(service, self.counts, doorkeeper, self.figures)
         self.registry.register(self.own)
+        self.registry.register(SinkMetrics(post))
         ProcessCollector(registry=self.registry)
         service.extra[_KEY] = self
 

@@ -17,6 +17,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from tachograph_collector.service.units import bytes_of, seconds_of, shown_bytes, shown_seconds
+from tachograph_collector.sinks.config import (
+    GRAFANA_NAME,
+    GRAFANA_TOKEN,
+    SinkConfig,
+    SinkConfigError,
+    grafana_of,
+    shown_sinks,
+    sinks_of,
+)
 
 PREFIX: Final = "TACHOGRAPH_"
 MEMORY_FACTOR: Final = 6
@@ -200,6 +209,25 @@ class Settings:
         show=_without_password,
         metavar="URL",
     )
+    grafana_url: str | None = _setting(
+        None,
+        "grafana-url",
+        "A Grafana in which incidents are marked as annotations.",
+        _address,
+        show=_without_password,
+        metavar="URL",
+    )
+    grafana_token_file: str | None = _setting(
+        None,
+        "grafana-token-file",
+        "The token of a service account of it; or TACHOGRAPH_GRAFANA_TOKEN in the environment.",
+        _text,
+        metavar="FILE",
+    )
+    grafana_dashboard_uid: str | None = _setting(
+        None, "grafana-dashboard-uid", "The one dashboard that shows them; unless given, all may.", _text, metavar="UID"
+    )
+    notify_rehearsals: bool = _switch("notify-rehearsals", "Tell sinks of incidents of rehearsals, too.")
 
     max_body_bytes: int = _size(16 << 20, "max-body", "Largest body of a request as it comes, compressed.")
     max_events_bytes: int = _size(32 << 20, "max-events", "Largest body of a request once it is decompressed.")
@@ -236,6 +264,8 @@ class Settings:
         metavar="LEVEL",
     )
 
+    sinks: tuple[SinkConfig, ...] = ()
+    """Where incidents go: ``[[sinks]]`` of the file, and Grafana's of the options."""
     origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
     """By attribute: where its value is from."""
 
@@ -292,9 +322,33 @@ def load(
             origins[name] = "file"
         else:
             origins[name] = "default"
-    settings = Settings(**values, origins=origins)
+    sinks = _sinks(values, in_file.get("sinks", []), environment, str(path))
+    settings = Settings(**values, sinks=sinks, origins=origins)
     _check(settings)
     return settings
+
+
+def _sinks(
+    values: Mapping[str, Any], tables: object, environment: Mapping[str, str], where: str
+) -> tuple[SinkConfig, ...]:
+    """Every sink that is told of. Raises ``SettingsError``."""
+    url = values.get("grafana_url")
+    beside = [name for name in ("grafana_token_file", "grafana_dashboard_uid") if values.get(name) is not None]
+    if url is None and (beside or environment.get(GRAFANA_TOKEN, "").strip()):
+        told = f"--{beside[0].replace('_', '-')}" if beside else GRAFANA_TOKEN
+        raise SettingsError(f"{told} is given without --grafana-url; give that, too")
+    try:
+        found = sinks_of(tables, environment, where)
+        if url is None:
+            return found
+        if any(sink.name == GRAFANA_NAME for sink in found):
+            raise SettingsError(
+                f"{where}: a sink is called {GRAFANA_NAME!r}, as --grafana-url calls its own; rename it"
+            )
+        grafana = grafana_of(url, values.get("grafana_token_file"), values.get("grafana_dashboard_uid"), environment)
+    except SinkConfigError as error:
+        raise SettingsError(str(error)) from error
+    return (*found, grafana)
 
 
 def _parsed(option: Option, value: object, where: str) -> object:
@@ -321,7 +375,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}; expected a TOML file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is no TOML file: {error}") from error
-    known = [option.name for option in options().values()]
+    known = [*(option.name for option in options().values()), "sinks"]
     for key in told:
         if key not in known:
             near = get_close_matches(key, known, 1)
@@ -365,7 +419,18 @@ def shown(settings: Settings) -> str:
         else:
             told = f"{option.name} = {_quoted(option.show(value))}"
         lines.append(f"{told}  # {settings.origins.get(name, 'default')}" if value is not None else told)
+    from_options = settings.grafana_url is not None
+    for key, value in shown_sinks(
+        [each for each in settings.sinks if not (from_options and each.name == GRAFANA_NAME)]
+    ):
+        lines.append(f"{key} = {_toml(value)}" if key else "\n[[sinks]]")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_quoted, value))}]"
+    return _quoted(value) if isinstance(value, str) else str(value)
 
 
 def _quoted(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from tachograph_collector.store.incident_object import incident_url, stored_object
@@ -37,6 +37,10 @@ class Telling:
     def url(self) -> str | None:
         """Where more of it is to be seen; None if nobody said by which address the collector is reached."""
         return incident_url(self.public_url, self.stored.incident.incident_id)
+
+    def with_remote(self, remote_id: str | None) -> Telling:
+        """The same, with what the other side calls it."""
+        return replace(self, remote_id=remote_id)
 
     @property
     def key(self) -> str:

@@ -1,0 +1,134 @@
+"""``tachograph deliveries``: what each sink was told of which incident, and what was given up; tries that again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
+from tachograph_collector.cli.own_database import own_database
+
+if TYPE_CHECKING:
+    from tachograph_collector.store.database import Database
+    from tachograph_collector.store.outbox import Listed
+
+MAX_SHOWN = 200
+
+_EPILOG = f"""\b
+Examples:
+  tachograph deliveries
+  tachograph deliveries --dead
+  tachograph deliveries --retry 5f0c2a77 --sink oncall
+  tachograph deliveries --retry all
+
+The database is the collector's own: give the same --database-url or --config, or the same environment.
+
+{EXIT_CODES_HELP}
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--dead", is_flag=True, help="Only what was given up.")
+@click.option("--sink", metavar="NAME", help="Only of that sink.")
+@click.option(
+    "--retry",
+    metavar="ID",
+    help="Try what was given up, or waits, of that incident now (the beginning of its id will do); all: of every one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
+@click.option("--database-url", metavar="URL", help="The collector's database, as in 'tachograph collector'.")
+@click.option("--config", metavar="FILE", help="The collector's file with settings.")
+def deliveries(
+    dead: bool, sink: str | None, retry: str | None, as_json: bool, database_url: str | None, config: str | None
+) -> int:
+    """List what sinks were told of incidents, what they are still to be told, and what was given up.
+
+    Each has one line for each sink and incident, the newest 200.
+    """
+    with own_database("tachograph deliveries", database_url, config) as database:
+        if retry is not None:
+            return _retry(database, retry, sink)
+        from tachograph_collector.store.outbox import DEAD, read_deliveries
+
+        with database.read() as connection:
+            found = read_deliveries(connection, MAX_SHOWN, states=(DEAD,) if dead else None, sink=sink)
+    if as_json:
+        import msgspec
+
+        for each in found:
+            click.echo(msgspec.json.encode(_object(each)).decode())
+    elif not found:
+        click.echo("nothing was given up" if dead else "no sink was to be told of an incident yet", err=True)
+    else:
+        _show(found)
+    return 0
+
+
+def _retry(database: Database, which: str, sink: str | None) -> int:
+    from tachograph_collector.store.outbox import DEAD, WAITING, read_deliveries
+    from tachograph_collector.store.outbox import retry as try_again
+
+    states, prefix = ((DEAD,), None) if which == "all" else ((DEAD, WAITING), which)
+    with database.write() as connection:
+        found = read_deliveries(connection, 10_000, states=states, sink=sink, id_prefix=prefix)
+        if which != "all" and len({each.delivery.key.incident_id for each in found}) > 1:
+            raise BadInputError(f"several incidents begin with {which!r}; give more of its id")
+        num = try_again(connection, [each.delivery.key for each in found], database.now_us(connection))
+    if not num and which != "all":
+        raise BadInputError(
+            f"nothing of incident {which!r} was given up or waits; 'tachograph deliveries' lists what there is"
+        )
+    click.echo(f"{num} {'is' if num == 1 else 'are'} tried again at once, where a collector with that sink runs")
+    return 0
+
+
+def _object(each: Listed) -> dict[str, Any]:
+    delivery = each.delivery
+
+    def at(us: int | None) -> float | None:
+        return None if us is None else us / 1e6
+
+    return {
+        "incident_id": delivery.key.incident_id,
+        "sink": delivery.key.sink,
+        "state": delivery.state,
+        "run": each.run,
+        "detector": each.detector,
+        "severity": each.severity,
+        "summary": each.summary,
+        "told": delivery.told,
+        "told_at": at(delivery.told_at_us),
+        "remote_id": delivery.remote_id,
+        "num_tries": delivery.num_tries,
+        "since": at(delivery.since_us),
+        "next_try_at": at(delivery.next_try_us),
+        "error": delivery.error,
+    }
+
+
+def _show(found: list[Listed]) -> None:
+    from rich.table import Table
+
+    from tachograph_collector.cli.console import standard_output
+    from tachograph_collector.report.text import instant, visible
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("incident", "sink", "state", "told", "tries", "next try (UTC)", "what", "why"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in {"incident", "state"})
+    for each in found:
+        delivery = each.delivery
+        due = delivery.state == "waiting" and delivery.next_try_us is not None
+        is_now = due and (delivery.next_try_us or 0) <= time.time() * 1e6
+        table.add_row(
+            delivery.key.incident_id[:12],
+            visible(delivery.key.sink),
+            delivery.state,
+            visible(delivery.told or "-"),
+            str(delivery.num_tries),
+            "now" if is_now else instant(delivery.next_try_us, with_seconds=True) if due else "-",
+            f"{each.severity} {visible(each.run, 60)}: {visible(each.summary, 80)}",
+            visible(delivery.error or "", 120),
+        )
+    standard_output().print(table)
