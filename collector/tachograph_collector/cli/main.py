@@ -29,10 +29,22 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "tachograph_collector.cli.db:db",
         "Upgrade, check and prune a collector's database, or book a run anew from what is stored.",
     ),
+    "sinks": (
+        "tachograph_collector.cli.sinks:sinks",
+        "List where a collector's incidents go, and try whether a sink takes one.",
+    ),
+    "deliveries": (
+        "tachograph_collector.cli.deliveries:deliveries",
+        "List what sinks were told of incidents, and what was given up; try that again.",
+    ),
     "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
     "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
     "watch": ("tachograph_collector.cli.watch:watch", "Watch a run of a collector until it ends."),
     "export": ("tachograph_collector.cli.export:export", "Write a run of a collector to a file."),
+    "rehearse": (
+        "tachograph_collector.cli.rehearse:rehearse",
+        "Play faults into a live collector and say what it detected, how soon, and what it did not.",
+    ),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }
 """By name: where the command is, and what its first line of help says (so that --help imports none of them)."""

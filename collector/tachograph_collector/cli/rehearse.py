@@ -1,0 +1,179 @@
+"""``tachograph rehearse``: faults played into a live collector, and what it found of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tachograph_collector.cli.errors import EXIT_CODES_HELP, GATE_FAILED, BadInputError, extra_missing
+from tachograph_collector.cli.remote import told
+
+if TYPE_CHECKING:
+    from tachograph_collector.client import Client
+    from tachograph_collector.rehearse.scenario import Scenario
+
+_NEEDED: Final = ("fastapi", "uvicorn", "sqlalchemy", "numpy")
+ALL: Final = "all"
+
+_EPILOG = f"""\b
+Examples:
+  tachograph rehearse
+  tachograph rehearse --fault node-death@30s:node=n2 --fault loss-spike@90s:height=2
+  tachograph rehearse --url https://tachograph.example --token-file token --json
+  tachograph rehearse --list
+
+Exit code 1 says that something was not detected, or that something was said that nothing explains.
+
+{EXIT_CODES_HELP}
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--fault",
+    "faults",
+    metavar="FAULT",
+    multiple=True,
+    help="NAME[@TIME][:KEY=VALUE,...], may be repeated: all in one run. Without it, or as 'all': the drill.",
+)
+@click.option("--list", "as_list", is_flag=True, help="List the faults and what each takes, and end.")
+@click.option("--run", "run_name", metavar="NAME", help="Name of the run, or what the drill's names begin with.")
+@click.option("--nodes", "num_nodes", type=click.IntRange(1, 1024), default=4, help="Nodes of a run. Without it: 4.")
+@click.option("--ranks", type=click.IntRange(1, 64), default=2, help="Ranks of a node. Without it: 2.")
+@click.option("--step", "step_s", type=click.FloatRange(0.05, 600), default=0.5, help="Seconds of a step, 0.5.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=1, help="Another seed makes other noise.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
+@click.option("--keep", is_flag=True, help="Without --url: leave the collector running when all is told, until Ctrl-C.")
+@click.option("--forever", is_flag=True, help="Begin anew when all is told, with new runs, until Ctrl-C.")
+@click.option(
+    "--url", metavar="URL", help="The collector. Without it one is started, on a database that is thrown away."
+)
+@click.option("--token-file", metavar="FILE", help="A file with the token; without it TACHOGRAPH_TOKEN.")
+@click.option("--ca-file", metavar="FILE", help="Certificates to trust, in PEM.")
+def rehearse(
+    faults: tuple[str, ...],
+    as_list: bool,
+    run_name: str | None,
+    num_nodes: int,
+    ranks: int,
+    step_s: float,
+    seed: int,
+    as_json: bool,
+    keep: bool,
+    forever: bool,
+    url: str | None,
+    token_file: str | None,
+    ca_file: str | None,
+) -> int:
+    """Play faults into a live collector and say what it detected, how soon, and what it did not.
+
+    Made-up runs are sent as agents would send them, in real time: detectors wait as long as they would for a real run.
+    They are marked as rehearsals, so they count in no total and page nobody. Without --fault every fault is played,
+    each in a run of its own, all at once; that takes about three minutes.
+    """
+    if any(find_spec(package) is None for package in _NEEDED):
+        raise extra_missing("tachograph rehearse")
+    if as_list:
+        click.echo(_faults_listed(), nl=False)
+        return 0
+    if keep and url is not None:
+        raise BadInputError("--keep is for the collector that is started here; leave it out with --url")
+
+    from tachograph_collector.rehearse.own_collector import OwnCollector, OwnCollectorError
+    from tachograph_collector.rehearse.rehearsal import RehearsalError
+    from tachograph_collector.rehearse.rehearsal import rehearse as play
+    from tachograph_collector.rehearse.words import as_json as in_json
+    from tachograph_collector.rehearse.words import table
+
+    prefix = run_name or f"rehearsal-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    _scenarios(faults, prefix, num_nodes, ranks, step_s, seed)  # what can't be is refused before anything is started
+    with ExitStack() as stack, _ended_by_sigterm(), told():
+        try:
+            if url is None:
+                where = stack.enter_context(OwnCollector()).url
+                click.echo(f"started a collector of its own at {where}", err=True)
+            else:
+                where = url
+            client = stack.enter_context(_client(where, None if url is None else token_file, ca_file, own=url is None))
+            again = 0
+            while True:
+                name = prefix if not again else f"{prefix}-{again + 1}"
+                scenarios = _scenarios(faults, name, num_nodes, ranks, step_s, seed + again)
+                outcome = play(client, scenarios, lambda sentence: click.echo(sentence, err=True))
+                click.echo(in_json(outcome) if as_json else table(outcome), nl=False)
+                sys.stdout.flush()
+                if not forever:
+                    break
+                again += 1
+            if keep:
+                click.echo(f"the collector stays at {where} until Ctrl-C", err=True)
+                _wait_for_the_end()
+        except (OwnCollectorError, RehearsalError) as error:
+            raise BadInputError(str(error)) from error
+    return 0 if outcome.is_good else GATE_FAILED
+
+
+def _scenarios(
+    faults: tuple[str, ...], name: str, num_nodes: int, ranks: int, step_s: float, seed: int
+) -> list[Scenario]:
+    from tachograph_collector.rehearse import scenario
+    from tachograph_collector.rehearse.spelling import SpellingError, fault_from
+    from tachograph_collector.synthetic import CollectorPause, SyntheticError
+
+    cluster = scenario.cluster_for(name, time.time(), num_nodes=num_nodes, ranks_per_node=ranks, step_s=step_s)
+    try:
+        if not faults or faults == (ALL,):
+            return scenario.drill(cluster, seed)
+        if ALL in faults:
+            raise BadInputError("--fault all is the whole drill; leave out the others, or leave out 'all'")
+        read = [fault_from(word, scenario.WARM_S) for word in faults]
+        if any(isinstance(fault, CollectorPause) for fault in read):
+            raise BadInputError(
+                "--fault collector-pause: a collector can't be made to pause from outside; restart it while a "
+                "rehearsal without it runs"
+            )
+        return scenario.one(read, cluster, seed)
+    except (SpellingError, SyntheticError) as error:
+        raise BadInputError(f"--fault: {error}" if not str(error).startswith("fault") else f"--{error}") from error
+
+
+def _client(url: str, token_file: str | None, ca_file: str | None, *, own: bool) -> Client:
+    from tachograph_collector.client import Client
+
+    return Client(url, token="") if own else Client(url, token_file=token_file, ca_file=ca_file)
+
+
+def _faults_listed() -> str:
+    from tachograph_collector.rehearse.words import faults_listed
+
+    return faults_listed()
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does, so that what was started is ended too."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _wait_for_the_end() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return

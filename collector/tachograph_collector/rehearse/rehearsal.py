@@ -1,0 +1,132 @@
+"""One rehearsal from its start to its outcome: plays the runs and looks for incidents until all is told or late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from tachograph_collector.client import Client, ClientError
+from tachograph_collector.client.client import is_unbooked
+from tachograph_collector.client.errors import UnknownRunError
+from tachograph_collector.rehearse.outcome import Line, Seen, false_alarms, found_by, line_of, seen_of
+from tachograph_collector.rehearse.player import ORIGIN, Played, Player
+from tachograph_collector.rehearse.scenario import Scenario, ends_s, within_s
+from tachograph_collector.synthetic import Label
+
+LOOK_EVERY_S: Final = 1.0
+LATE_S: Final = 3.0
+"""Played so late, a rehearsal says that times are not to be trusted."""
+
+
+class RehearsalError(Exception):
+    """The rehearsal can't be trusted or can't go on; the sentence says why."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of everything."""
+
+    lines: list[Line]
+    took_s: float
+    late_s: float
+    num_sent: int
+    origins: list[str]
+    """What the collector has the runs as; all ``rehearsal`` if nobody is paged."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether everything was found, and nothing else was said."""
+        return all(line.is_good for line in self.lines)
+
+
+class _Watched:
+    """One run and what was seen of it."""
+
+    def __init__(self, scenario: Scenario, labels: Sequence[Label]) -> None:
+        self.name = scenario.name
+        self.step_s = scenario.run.cluster.step_s
+        self.labels = list(labels)
+        self.seen: dict[str, Seen] = {}
+
+    def look(self, client: Client) -> list[Seen]:
+        """What is new."""
+        try:
+            found = list(client.run(self.name).incidents())
+        except UnknownRunError:
+            return []
+        except ClientError as error:
+            if is_unbooked(error):
+                return []
+            raise
+        now_s = time.time()
+        new = [seen_of(incident, now_s) for incident in found if incident.incident_id not in self.seen]
+        self.seen.update((it.incident, it) for it in new)
+        return new
+
+    def is_settled(self, now_s: float) -> bool:
+        """Whether nothing more is waited for."""
+        return all(
+            now_s >= ends_s(label, self.step_s)
+            or (bool(label.detectors) and found_by(label, self.seen.values()) is not None)
+            for label in self.labels
+        )
+
+    def lines(self, now_s: float) -> list[Line]:
+        """What became of each fault, and what no fault explains."""
+        seen = list(self.seen.values())
+        told = [line_of(self.name, label, seen, within_s(label, self.step_s), now_s) for label in self.labels]
+        alarms = false_alarms(self.name, self.labels, seen)
+        if not self.labels and not alarms:
+            at_s = now_s
+            told = [Line(run=self.name, fault="none", subject=None, at_s=at_s, verdict="quiet")]
+        return told + alarms
+
+
+def rehearse(
+    client: Client,
+    scenarios: Sequence[Scenario],
+    say: Callable[[str], None],
+    *,
+    wait: Callable[[float], None] = time.sleep,
+) -> Outcome:
+    """Play them all and look until everything is found or late. Raises ``ClientError`` and ``RehearsalError``.
+
+    However it ends, the runs are told to be over.
+    """
+    watched = [_Watched(scenario, scenario.run.labels) for scenario in scenarios]
+    player = Player(client, [Played(scenario.name, scenario.run.arriving()) for scenario in scenarios])
+    began_s = time.time()
+    player.start()
+    try:
+        while True:
+            wait(LOOK_EVERY_S)
+            if player.failure is not None:
+                raise player.failure
+            for it in watched:
+                for new in it.look(client):
+                    say(f"{new.seen_s - began_s:4.0f} s  {it.name}: {new.severity}: {new.summary}")
+            now_s = time.time()
+            if all(it.is_settled(now_s) for it in watched) or player.is_done:
+                break
+        origins = sorted({client.run(it.name).place().origin for it in watched})
+    finally:
+        player.close()
+    if player.num_rejected:
+        raise RehearsalError(
+            f"{client.url} refused {player.num_rejected} of the rehearsal's events: {'; '.join(player.reasons)}"
+        )
+    if origins != [ORIGIN]:
+        raise RehearsalError(
+            f"{client.url} has these runs as {', '.join(origins)}, not as a rehearsal: whoever is paged was; "
+            "it is a collector of another version, or the runs were there before"
+        )
+    now_s = time.time()
+    return Outcome(
+        lines=[line for it in watched for line in it.lines(now_s)],
+        took_s=now_s - began_s,
+        late_s=player.late_s if player.late_s > LATE_S else 0.0,
+        num_sent=player.num_sent,
+        origins=origins,
+    )

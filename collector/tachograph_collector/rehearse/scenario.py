@@ -1,0 +1,132 @@
+"""What is rehearsed: runs with their faults, how soon each should be found, and the drill of all of them.
+
+Each fault of the drill has a run of its own, so that none hides another, and all are played at once. Limits of the
+detectors are real time (a node is dead after 30 s of silence), so a rehearsal takes as long as the slowest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tachograph_collector.rehearse.spelling import fault_from
+from tachograph_collector.synthetic import (
+    Cluster,
+    Fault,
+    Label,
+    Loss,
+    PeriodicSlow,
+    Restarts,
+    Run,
+    Saves,
+    SlowJob,
+)
+
+WARM_S: Final = 75.0
+"""By then an attempt's first 60 s, which are compared with nothing, are over."""
+EARLY_S: Final = 25.0
+"""Silence of nodes needs no baseline."""
+QUIET_AFTER_S: Final = 20.0
+"""So long after what must not be said is over, one looks whether anything was."""
+STEP_S: Final = 0.5
+AFTER_S: Final = 400.0
+SLOW_AFTER_S: Final = 1000.0
+"""How long a run goes on after its last fault at most; longer where a detector compares with the half hour before."""
+
+DRILL: Final = (
+    f"node-death@{EARLY_S:g}s:node=n2",
+    f"frozen-rank@{WARM_S:g}s:rank=5",
+    f"straggler@{WARM_S:g}s:rank=5,ratio=1.3",
+    f"hidden-straggler@{WARM_S:g}s:rank=3,ratio=1.2",
+    f"loss-spike@{WARM_S:g}s:height=1,num_steps=20",
+    f"hidden-nan@{WARM_S:g}s:kind=missing",
+    f"hidden-nan@{WARM_S:g}s:kind=frozen",
+    f"hidden-nan@{WARM_S:g}s:kind=zero",
+    f"checkpoint-never-lands@{EARLY_S:g}s",
+    f"clock-jump@{EARLY_S:g}s:node=n2,seconds=120",
+    f"xid@{EARLY_S:g}s:node=n3,code=79",
+    f"partition@{EARLY_S:g}s:share=0.5,for=60s",
+)
+"""What must be found."""
+QUIET: Final = (f"partition@{EARLY_S:g}s:share=0.5,for=10s", f"node-pause@{EARLY_S:g}s:node=n1,for=20s")
+"""And what must not be made an alarm of."""
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """One run that is played."""
+
+    title: str
+    run: Run
+
+    @property
+    def name(self) -> str:
+        """Of the run."""
+        return self.run.cluster.run
+
+
+def cluster_for(
+    run: str, start_unix_seconds: float, *, num_nodes: int = 4, ranks_per_node: int = 2, step_s: float = STEP_S
+) -> Cluster:
+    """A small run that steps fast, saves often and restarts quickly, beginning now."""
+    return Cluster(
+        run=run,
+        start_unix_seconds=start_unix_seconds,
+        num_nodes=num_nodes,
+        ranks_per_node=ranks_per_node,
+        step_s=step_s,
+        latency_s=0.2,
+        loss=Loss(tau_steps=2000.0),
+        saves=Saves(every_steps=max(1, round(10 / step_s)), block_s=0.2, persist_s=2.0),
+        restarts=Restarts(replace_s=5.0, reload_s=2.0, warmup_s=1.0),
+        origin="rehearsal",
+    )
+
+
+def one(faults: Sequence[Fault], cluster: Cluster, seed: int) -> list[Scenario]:
+    """All faults in one run. Raises ``SyntheticError`` for a fault that this cluster can't have."""
+    return [Scenario(title=", ".join(fault.name for fault in faults) or "healthy", run=_run(cluster, faults, seed))]
+
+
+def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> list[Scenario]:
+    """A run for each fault, and one without any. Raises ``SyntheticError`` where the cluster is too small for them."""
+    found = []
+    for place, word in enumerate(words):
+        fault = fault_from(word, WARM_S)
+        own = msgspec.structs.replace(cluster, run=f"{cluster.run}-{place + 1:02}-{fault.name}")
+        found.append(Scenario(title=fault.name, run=_run(own, [fault], seed + place)))
+    healthy = msgspec.structs.replace(cluster, run=f"{cluster.run}-{len(words) + 1:02}-healthy")
+    return [*found, Scenario(title="healthy", run=_run(healthy, [], seed + len(words)))]
+
+
+def _run(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Run:
+    """The run, with as many steps as it can need: all of its noise is drawn beforehand."""
+    last_s = max((fault.at_s + (getattr(fault, "for_s", None) or 0.0) for fault in faults), default=0.0)
+    slow = any(isinstance(fault, SlowJob | PeriodicSlow) for fault in faults)
+    until_s = last_s + (SLOW_AFTER_S if slow else AFTER_S)
+    num_steps = min(1_000_000, round(until_s / (0.5 * cluster.step_s)) + 100)
+    return Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
+
+
+def within_s(label: Label, step_s: float) -> float:
+    """How soon after its beginning a fault should have been found, with the default thresholds and some air."""
+    window_s = max(60.0, 20 * step_s)
+    limits = {
+        "dead_node": 50.0,
+        "hang": 60.0 + 50 * step_s + 30.0,
+        "straggler": window_s + 60 * step_s + 45.0,
+        "loss_spike": 10 * step_s + 30.0,
+        "nan": 10 * step_s + 30.0,
+        "checkpoint_not_landed": 60.0 + 45 * step_s,
+        "job_slow": 600.0,
+    }
+    return max((limits.get(detector, 45.0) for detector in label.detectors), default=QUIET_AFTER_S)
+
+
+def ends_s(label: Label, step_s: float) -> float:
+    """Unix seconds after which a label is judged by what was found until then."""
+    if label.detectors:
+        return label.at_s + within_s(label, step_s)
+    return max(label.at_s, label.until_s or 0.0) + QUIET_AFTER_S
