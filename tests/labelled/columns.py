@@ -58,8 +58,8 @@ def step_columns(
         has_loss=has_loss,
         norm=norms,
         has_norm=has_norm,
-        nodes={rank: f"n{rank // per_node}" for rank in range(num_ranks)},
-        stages={rank: rank * stages // num_ranks if stages else None for rank in range(num_ranks)},
+        nodes={attempt: {rank: f"n{rank // per_node}" for rank in range(num_ranks)}},
+        stages={attempt: {rank: rank * stages // num_ranks if stages else None for rank in range(num_ranks)}},
     )
 
 

@@ -48,8 +48,9 @@ class StepColumns(Struct):
     has_loss: Array
     norm: Array
     has_norm: Array
-    nodes: dict[int, str | None]
-    stages: dict[int, int | None]
+    nodes: dict[str, dict[int, str | None]]
+    """Of each rank, by attempt: the next one may have put it elsewhere."""
+    stages: dict[str, dict[int, int | None]]
 
     def __len__(self) -> int:
         return len(self.t_us)
@@ -81,6 +82,10 @@ def _work(step: Step) -> float:
     return sum(value for name, value in sections.items() if name in ("data", "forward", "backward")) or _NAN
 
 
+def _stage(step: Step) -> int | None:
+    return step.stage if step.stage is not None and abs(step.stage) <= MAX_STAGE else None
+
+
 def columns_of(steps: Sequence[Step]) -> StepColumns:
     """The records as columns, in their order."""
     num = len(steps)
@@ -92,7 +97,14 @@ def columns_of(steps: Sequence[Step]) -> StepColumns:
     losses = [one.loss for one in steps]
     norms = [one.grad_norm for one in steps]
     work = np.array([_work(one) for one in steps], dtype=np.float64)
-    stages = dict(zip(ranks, [one.stage for one in steps], strict=True))
+    nodes: dict[str, dict[int, str | None]] = {name: {} for name in index}
+    stages: dict[str, dict[int, int | None]] = {name: {} for name in index}
+    if len(index) == 1:
+        nodes[names[0]] = dict(zip(ranks, [one.node for one in steps], strict=True))
+        stages[names[0]] = dict(zip(ranks, [_stage(one) for one in steps], strict=True))
+    else:
+        for name, rank, one in zip(names, ranks, steps, strict=True):
+            nodes[name][rank], stages[name][rank] = one.node, _stage(one)
     return StepColumns(
         attempt=list(index),
         attempt_index=np.array([index[name] for name in names], dtype=np.int64)
@@ -109,10 +121,8 @@ def columns_of(steps: Sequence[Step]) -> StepColumns:
         has_loss=np.array([one is not None for one in losses], dtype=np.bool_),
         norm=np.array([_NAN if one is None else one for one in norms], dtype=np.float64),
         has_norm=np.array([one is not None for one in norms], dtype=np.bool_),
-        nodes=dict(zip(ranks, [one.node for one in steps], strict=True)),
-        stages={
-            rank: stage if stage is not None and abs(stage) <= MAX_STAGE else None for rank, stage in stages.items()
-        },
+        nodes=nodes,
+        stages=stages,
     )
 
 
@@ -127,11 +137,12 @@ def joined(parts: Sequence[StepColumns]) -> StepColumns:
             mapped = np.array([index.setdefault(name, len(index)) for name in part.attempt] or [0], dtype=np.int64)
             places.append(mapped[part.attempt_index])
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS[1:]}
-        nodes: dict[int, str | None] = {}
-        stages: dict[int, int | None] = {}
+        nodes: dict[str, dict[int, str | None]] = {}
+        stages: dict[str, dict[int, int | None]] = {}
         for part in parts:
-            nodes.update(part.nodes)
-            stages.update(part.stages)
+            for name in part.attempt:
+                nodes.setdefault(name, {}).update(part.nodes.get(name, {}))
+                stages.setdefault(name, {}).update(part.stages.get(name, {}))
         whole = StepColumns(
             attempt=list(index), attempt_index=np.concatenate(places), nodes=nodes, stages=stages, **arrays
         )

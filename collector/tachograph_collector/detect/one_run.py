@@ -300,6 +300,7 @@ class RunDetectors:
                 self._begin(str(course.attempt), int(steps.t_us[0]))
                 return 0
             steps, lead = steps.take(slice(0, place)), lead[:again]
+        self._know_places(steps)
         for place in lead.tolist():
             before = course.last_step
             is_eligible = course.note(
@@ -361,9 +362,10 @@ class RunDetectors:
 
     def _know_places(self, steps: StepColumns) -> None:
         course = self._course
-        if len(course.nodes) < len(steps.nodes) or any(rank not in course.nodes for rank in steps.nodes):
-            course.nodes.update(steps.nodes)
-            course.stages.update({rank: stage for rank, stage in steps.stages.items() if rank != NO_RANK})
+        nodes, stages = steps.nodes.get(str(course.attempt), {}), steps.stages.get(str(course.attempt), {})
+        if len(course.nodes) < len(nodes) or any(rank not in course.nodes for rank in nodes):
+            course.nodes.update(nodes)
+            course.stages.update({rank: stage for rank, stage in stages.items() if rank != NO_RANK})
 
     @staticmethod
     def _point(steps: StepColumns, place: int, is_eligible: bool) -> Point:

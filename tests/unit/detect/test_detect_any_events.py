@@ -26,7 +26,7 @@ from tachograph_agent.events import (
     Step,
 )
 from tachograph_collector.detect import Detectors
-from tachograph_collector.report.incident_lines import incident_object
+from tachograph_collector.detect.incident_json import incident_object
 
 LARGEST = 2**63 - 1
 ODD = (None, 0.0, 1.0, 1e-300, 1e308, 2.5, -3.0, math.nan, math.inf, -math.inf)

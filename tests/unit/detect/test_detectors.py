@@ -132,3 +132,11 @@ def test_each_detector_says_whether_it_sees():
 def test_thresholds_that_cannot_be_are_refused_with_what_could(document, words):
     with pytest.raises(SettingsError, match=words):
         settings_from(document)
+
+
+def test_a_rank_is_named_with_the_node_that_it_was_on_in_its_attempt():
+    events = ranks(8, 260, slow=[Slow(3, 1.3, 60, 150)]) + ranks(8, 60, attempt=1, first_step=261, t0=T0 + 3000)
+    for one in events:
+        if isinstance(one, Step) and one.attempt == 1:
+            one.node = f"other{one.rank}"
+    assert [(one.rank, one.node) for one in found(events) if one.detector == "straggler"] == [(3, "n0")]
