@@ -163,8 +163,8 @@ def _say(rebuilt: Rebuilt) -> None:
         return
     click.echo(
         f"{rebuilt.name}: {rebuilt.num_events:,} events give other books than were stored: "
-        f"{rebuilt.num_minutes_added:,} minutes booked for the first time, {rebuilt.num_minutes_revised:,} revised; "
-        "the new ones are stored"
+        f"{rebuilt.num_minutes_added:,} minutes booked for the first time, {rebuilt.num_minutes_revised:,} revised, "
+        f"{rebuilt.num_incidents:,} incidents told anew; the new ones are stored"
     )
 
 

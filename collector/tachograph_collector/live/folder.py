@@ -50,6 +50,8 @@ from tachograph_collector.store.writer import Batch, store
 
 MINUTE: Final = 60 * SECOND
 STATE_VERSION: Final = "2"
+BEHIND_US: Final = 10 * SECOND
+"""A look that comes so much later than it was due was kept from somebody; silence is held against nobody meanwhile."""
 EVENTS_A_TURN: Final = 50_000
 
 
@@ -90,6 +92,8 @@ class Turn:
     num_frozen: int = 0
     num_inferred: int = 0
     num_withdrawn: int = 0
+    num_incidents: int = 0
+    """Rows of incidents that were written."""
     num_opened: int = 0
     """Incidents that are new in the table."""
 
@@ -123,6 +127,7 @@ class RunFolder:
         self._silence = Silence(name, lease.run.run_id)
         self._settings = settings
         self._incidents = IncidentRows(lease.run, name)
+        self._look_due_us: int | None = None
         self._looked_before_us: int | None = lease.folded_until_us
         """Until when whoever folded it before has judged; None once that was judged here, too."""
         self._delay_us = pace.first_delay_us
@@ -361,13 +366,14 @@ class RunFolder:
                     freeze=quiet,
                 )
             self._write_nodes(connection, now_us)
-            num_opened = self._incidents.write(connection, self.origin, at_us)
+            num_incidents, num_opened = self._incidents.write(connection, self.origin, at_us)
             self._write_sights(connection, now_us, at_once=next_look_us is None)
         if written.changed:
             self._version += 1
         for number in [number for number in self._generations if number not in books]:
             del self._generations[number]
         self._wrote_at_us = self._monotonic_us()
+        self._look_due_us = next_look_us
         self._show(books, now_us, until_us)
         return Turn(
             now_us,
@@ -380,6 +386,7 @@ class RunFolder:
             num_minutes=written.booked.num_new,
             num_revised=written.booked.num_revised,
             num_frozen=written.num_frozen,
+            num_incidents=num_incidents,
             num_opened=num_opened,
         )
 
@@ -396,7 +403,8 @@ class RunFolder:
         if is_over:
             self._incidents.note(self.watching.finish(None if self._is_replay else now_us))
         elif not self._is_replay:
-            self._incidents.note(self.watching.look(as_of_us))
+            on_time = self._look_due_us is not None and now_us <= self._look_due_us + BEHIND_US
+            self._incidents.note(self.watching.look(as_of_us, on_time=on_time))
         self._incidents.note(self._silence.take_incidents())
         self._incidents.close_forgotten(now_us, at_once=is_over)
         if is_over and newest and books[newest].status != "running":

@@ -96,11 +96,11 @@ class IncidentRows:
             one, cleared_us=at_us, updated_us=max(at_us, one.updated_us), outcome=outcome
         )
 
-    def write(self, connection: Connection, origin: str, at_us: int) -> int:
-        """Write what differs from the table; gives how many incidents are new there."""
+    def write(self, connection: Connection, origin: str, at_us: int) -> tuple[int, int]:
+        """Write what differs from the table; gives how many rows those were, and how many of them are new."""
         waiting, self._waiting = self._waiting, {}
         if not waiting:
-            return 0
+            return 0, 0
         stored = rows_of(connection, self._run, list(waiting))
         common = {
             "tenant_id": self._run.tenant_id,
@@ -118,7 +118,7 @@ class IncidentRows:
             else:
                 self._open.pop(incident_id, None)
         upsert(connection, incidents, rows)
-        return sum(incident_id not in stored for incident_id in waiting)
+        return len(rows), sum(incident_id not in stored for incident_id in waiting)
 
     def open(self) -> tuple[Incident, ...]:
         """Those that are open, as they were last written, by when they began."""

@@ -36,13 +36,15 @@ class Rebuilt:
     """Minutes that should have been booked and were not."""
     num_minutes_revised: int
     """Minutes that were booked differently; each has a revision more now."""
+    num_incidents: int
+    """Incidents that were missing or told otherwise. Those that are not found now stay: people were told of them."""
     changed: bool
     """Whether any finished book, segment, attempt, restart or checkpoint differed."""
 
     @property
     def equal(self) -> bool:
         """Whether the tables held just what the events say."""
-        return not (self.changed or self.num_minutes_added or self.num_minutes_revised)
+        return not (self.changed or self.num_minutes_added or self.num_minutes_revised or self.num_incidents)
 
 
 def rebuild(database: Database, run: RunKey, pace: Pace | None = None) -> Rebuilt:
@@ -62,13 +64,14 @@ def rebuild(database: Database, run: RunKey, pace: Pace | None = None) -> Rebuil
     folder = RunFolder(database, lease, stored.name, Pace() if pace is None else pace)
     try:
         folder.open(from_scratch=True)
-        num_events = num_minutes = num_revised = 0
+        num_events = num_minutes = num_revised = num_incidents = 0
         changed = False
         for _ in range(MAX_TURNS):
             turn = folder.turn()
             num_events += turn.num_events
             num_minutes += turn.num_minutes
             num_revised += turn.num_revised
+            num_incidents += turn.num_incidents
             changed |= turn.changed
             if not turn.more:
                 break
@@ -84,4 +87,4 @@ def rebuild(database: Database, run: RunKey, pace: Pace | None = None) -> Rebuil
         with database.write() as connection:
             now_us = database.now_us(connection)
             leases.release(connection, folder.lease, now_us)
-    return Rebuilt(stored.name, num_events, num_minutes, num_revised, changed)
+    return Rebuilt(stored.name, num_events, num_minutes, num_revised, num_incidents, changed)

@@ -118,6 +118,7 @@ class Silence:
         self._last_step_us, self._step_gap_us, self._step = state.run_step
         self._back_us = 0
         self._judged_us: int | None = None
+        self._is_restored = bool(state.nodes)
         self._proofs: list[tuple[Inferred, float]] = []
         self.num_not_watched = 0
         """Nodes beyond ``MAX_NODES``."""
@@ -157,7 +158,7 @@ class Silence:
         if node is None:
             return
         t_us = microseconds(newest.t)
-        if not self._is_fresh(node, received_us, t_us):
+        if self._is_overtaken(node, received_us, t_us) or not self._is_fresh(node, received_us, t_us):
             return
         if node.state in ("dead", "gone"):
             node.last_step_us, node.step_gap_us = None, 0  # a replacement's ranks have not been heard yet
@@ -179,6 +180,16 @@ class Silence:
             self._turn(node, "gone", received_us)
         elif node.state != "alive":
             self._turn(node, "alive", received_us)
+
+    @staticmethod
+    def _is_overtaken(node: Node, received_us: int, t_us: int) -> bool:
+        """Whether a heartbeat was told before the good-bye and came after it: it revives nobody."""
+        return (
+            node.state == "gone"
+            and node.heartbeat_seen is not None
+            and t_us < node.heartbeat_seen[1]
+            and received_us - node.heartbeat_seen[0] < STALE_US
+        )
 
     def _is_fresh(self, node: Node, received_us: int, t_us: int) -> bool:
         """Whether a heartbeat was sent when it was told, or is one of a backlog."""
@@ -211,16 +222,27 @@ class Silence:
         if received_us - t_us - node.lag_us > STALE_US:
             return
         self._note_run_step(received_us, newest.step)
-        if node.last_step_us is not None and received_us > node.last_step_us:
+        if node.last_step_us is not None and self._was_up(node.last_step_us, received_us):
             node.step_gap_us = max(received_us - node.last_step_us, node.step_gap_us * 7 // 8)
         node.last_step_us = received_us
         node.step = newest.step
         self.heard.add(node.node)
 
     def _note_run_step(self, received_us: int, step: int) -> None:
-        if self._last_step_us is not None and received_us > self._last_step_us:
+        if self._last_step_us is not None and self._was_up(self._last_step_us, received_us):
             self._step_gap_us = max(received_us - self._last_step_us, self._step_gap_us * 7 // 8)
         self._last_step_us, self._step = received_us, step
+
+    def _was_up(self, since_us: int, until_us: int) -> bool:
+        """Whether the collector was up all the while: what it missed says nothing of how far apart steps lie.
+
+        Else each death after an outage would wait for three times as long as the outage was.
+        """
+        if since_us >= until_us or since_us < self._back_us:
+            return False
+        if self._judged_us is None:
+            return not self._is_restored
+        return until_us - self._judged_us <= BEHIND_US
 
     def _look_for_proof(self, step: Step) -> None:
         """Work of a node declared dead, begun after its death and going on from where it was, proves that it lived."""

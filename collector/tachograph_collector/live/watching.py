@@ -87,9 +87,12 @@ class Watching:
 
         return self._guarded(look, [])
 
-    def look(self, now_us: int) -> list[Incident]:
-        """Judge as of now; gives the incidents that have changed, in that order."""
-        return self._guarded(lambda: self._look(now_us), [])
+    def look(self, now_us: int, *, on_time: bool = False) -> list[Incident]:
+        """Judge as of now; gives the incidents that have changed, in that order.
+
+        ``on_time``: it is the look that was due, however long after the last one, and nobody was kept from looking.
+        """
+        return self.look_again(now_us) if on_time else self._guarded(lambda: self._look(now_us), [])
 
     def _look(self, now_us: int) -> list[Incident]:
         self._looked_us = max(self._looked_us, now_us)  # agents that tell things later than before set it back
