@@ -14,6 +14,8 @@ from tachograph_collector.detect.scoring import Expected, Scoreboard, score
 RUN = "r"
 T0 = 1_760_000_000.0
 SECOND_US = 1_000_000
+AT_ONCE = ("dead_node",)
+"""Judged by arrival: nothing is waited for."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def incidents_of(told: Told, settings: Settings | None = None) -> Sequence[Incid
 def scored(scenarios: Sequence[Scenario], settings: Settings | None = None) -> Scored:
     """Make, judge and score scenarios, one after the other."""
     settings = settings or Settings()
-    result = Scored(Scoreboard(settings.common.settle_s))
+    result = Scored(Scoreboard(settings.common.settle_s, AT_ONCE))
     for scenario in scenarios:
         told = scenario.make(scenario.seed)
         one = score(incidents_of(told, settings), told.expected)

@@ -6,7 +6,7 @@ one thing is false the second time, and what was withdrawn later had been said a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -118,10 +118,11 @@ class Tally(Struct):
 class Scoreboard:
     """Adds up scores by detector."""
 
-    def __init__(self, settle_s: float = 0.0) -> None:
-        """``settle_s`` is added to every delay: how old events must be to be judged live."""
+    def __init__(self, settle_s: float = 0.0, at_once: Collection[str] = ()) -> None:
+        """``settle_s``: how old events must be to be judged live; added to every delay but of detectors ``at_once``."""
         self.tallies: dict[str, Tally] = {}
         self._settle_s = settle_s
+        self._at_once = at_once
 
     def _of(self, detector: str) -> Tally:
         return self.tallies.setdefault(detector, Tally())
@@ -133,7 +134,8 @@ class Scoreboard:
             tally = self._of(hit.expected.detectors[0])
             tally.num_expected += 1
             tally.num_hits += 1
-            tally.delays_s.append(hit.delay_us / SECOND_US + self._settle_s)
+            settle_s = 0.0 if hit.incident.detector in self._at_once else self._settle_s
+            tally.delays_s.append(hit.delay_us / SECOND_US + settle_s)
             if len(ends):
                 begin, end = np.searchsorted(ends, [hit.expected.since_us, hit.incident.found_us], side="right")
                 tally.delays_steps.append(int(end - begin))

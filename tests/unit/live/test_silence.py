@@ -345,3 +345,33 @@ def test_names_no_database_can_hold_are_written_all_the_same() -> None:
     assert len(rows) == 2
     assert "\0" not in repr(rows)
     assert "\\x00" not in repr(rows)
+
+
+def test_heartbeat_that_its_good_bye_overtook_revives_nobody() -> None:
+    cluster = Cluster(2)
+    cluster.run(121)
+    cluster.beating.discard("n0")
+    cluster.stepping.discard("n0")
+    last, goodbye = (cluster.event("heartbeat", 121 + late, node="n0", interval_s=5.0) for late in (0.0, 0.5))
+    goodbye.unknown_fields = {"goodbye": True}
+    cluster.hear(goodbye)
+    cluster.hear(last, at=cluster.now_s + 1.0)
+    cluster.run(120)
+    assert (cluster.states()[0], cluster.deaths()) == ("gone", [])
+    cluster.hear(cluster.event("heartbeat", cluster.now_s, node="n0", interval_s=5.0))
+    assert cluster.states()[0] == "alive"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_node_that_dies_soon_after_the_collector_was_down_is_named_as_soon_as_ever(is_restarted: bool) -> None:
+    """What the collector missed made steps look far apart, and a death then waited for three times that."""
+    cluster = Cluster(3)
+    cluster.run(120)
+    cluster.now_s += 25
+    if is_restarted:
+        cluster.silence = Silence("r", 7, cluster.silence.state())
+    cluster.run(20)
+    cluster.beating.discard("n0")
+    cluster.stepping.discard("n0")
+    cluster.run(35)
+    assert [death.node for death in cluster.deaths()] == ["n0"]
