@@ -18,6 +18,7 @@ from tachograph_agent.events import (
     CheckpointSaved,
     CheckpointStart,
     Failure,
+    Health,
     Phase,
     PhaseStart,
     Rollback,
@@ -82,8 +83,21 @@ def odd_other(dice, common, step):
         lambda: Phase(**common, name=dice.choice(("eval", "reload", "?")), dur=dice.choice((None, 5.0, 1e7))),
         lambda: PhaseStart(**common, name=dice.choice(("eval", "reload", "compile"))),
         lambda: Rollback(**common, to_step=step),
+        lambda: odd_health(dice, common, step),
     )
     return dice.choice(makers)()
+
+
+def odd_health(dice, common, step):
+    return Health(
+        **common,
+        check=dice.choice(("xid", "xid", "gpu_lost", "disk", "clock", "checksum", "kernel", "")),
+        gpu=dice.choice((None, 0, "0000:3b:00", [1])),
+        value=dice.choice((None, 79, 31, 63, "94", -1, 10**30, {}, math.nan)),
+        severity=dice.choice((None, "info", "warning", "critical", "odd")),
+        detail=dice.choice((None, "fatal", "x" * 1000)),
+        unknown_fields={"open": dice.choice((True, False, None)), "step": step, "xids": {"48": dice.choice((1, None))}},
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
