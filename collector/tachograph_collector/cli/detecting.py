@@ -18,6 +18,7 @@ from tachograph_collector.cli.errors import BadInputError, reason
 
 if TYPE_CHECKING:
     from tachograph_collector.detect import Incident, Settings
+    from tachograph_collector.detect.fleet import FleetSettings
     from tachograph_collector.ledger.books import Books
 
 MAX_PENDING: Final = 4_000_000
@@ -31,24 +32,25 @@ def is_available() -> bool:
     return find_spec("numpy") is not None
 
 
-def read_thresholds(path: str) -> Settings:
+def read_thresholds(path: str, option: str = "--thresholds") -> FleetSettings:
     """The thresholds that a TOML file asks for. Raises ``BadInputError`` in one sentence that names the file."""
-    from tachograph_collector.detect import SettingsError, settings_from
+    from tachograph_collector.detect import SettingsError
+    from tachograph_collector.detect.fleet import FleetSettings
 
     try:
-        return settings_from(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        return FleetSettings(tomllib.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
-        raise BadInputError(f"--thresholds {path}: can't be read ({reason(error)})") from error
+        raise BadInputError(f"{option} {path}: can't be read ({reason(error)})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInputError(f"--thresholds {path}: not TOML ({error})") from error
+        raise BadInputError(f"{option} {path}: not TOML ({error})") from error
     except SettingsError as error:
-        raise BadInputError(f"--thresholds {path}: {str(error).removeprefix('thresholds: ')}") from error
+        raise BadInputError(f"{option} {path}: {str(error).removeprefix('thresholds: ')}") from error
 
 
 class Watch:
     """Detectors for a log; needs numpy."""
 
-    def __init__(self, now_us: int | None, settings: Settings | None = None) -> None:
+    def __init__(self, now_us: int | None, settings: Settings | FleetSettings | None = None) -> None:
         from tachograph_collector.detect import Detectors
 
         self._detectors = Detectors(settings)
@@ -68,6 +70,10 @@ class Watch:
             self._detectors.look()
         else:
             self._detectors.look(self._now_us, is_complete=True)
+
+    def all_incidents(self) -> list[Incident]:
+        """Those of all runs, by when they began."""
+        return self._detectors.incidents()
 
     def incidents(self, books: Books) -> list[Incident]:
         """Those of a run. What belongs to ``name#2`` stands in the log under ``name``, so it is told by its time."""

@@ -14,6 +14,10 @@ from tachograph_collector.cli import errors
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
+    "tune": (
+        "tachograph_collector.cli.tune:tune",
+        "Show what a recorded run's detectors say under other thresholds.",
+    ),
     "diff": ("tachograph_collector.cli.diff:diff", "Show two runs side by side."),
     "plan": (
         "tachograph_collector.cli.plan:plan",
