@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import Course, Point
 from tachograph_collector.detect.settings import LossSettings
+from tachograph_collector.detect.tail import Tail
 from tachograph_collector.detect.verdict import Evidence, Severity, Verdict
 
 SPIKE: Final = "loss_spike"
@@ -23,6 +24,7 @@ NAN: Final = "nan"
 SKIPPED: Final = "skipped_steps"
 NORM: Final = "grad_norm"
 MAD_TO_DEVIATION: Final = 1.4826
+USUAL_POINTS: Final = 512
 REFIT_POINTS: Final = 4
 """The baseline is fitted again after so many new points."""
 MIN_NORMS: Final = 16
@@ -74,6 +76,11 @@ class LossState(Struct):
     skipped: list[int] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     num_odd_norms: int = 0
+    tail: Tail = field(default_factory=Tail)
+    usual_deviation: float | None = None
+    """The baselines' robust deviation, smoothed: that of one is uncertain by an eighth."""
+    lone_limit: float | None = None
+    """In usual deviations: what a lone point must exceed by the run's own noise."""
 
 
 def fitted(points: list[float], few: int) -> Fit:
@@ -108,7 +115,7 @@ class LossDetector:
         """A new attempt or a rollback: the loss may lawfully be higher."""
         for name in (SPIKE, NAN, SKIPPED, NORM):
             self._board.clear_all(at_us, name, outcome)
-        self.state = LossState()
+        self.state = LossState(tail=self.state.tail, lone_limit=self.state.lone_limit)
 
     def step(self, point: Point) -> None:
         """Judge one record."""
@@ -183,7 +190,9 @@ class LossDetector:
         twice = ratio >= settings.critical_ratio and (
             fit.num < settings.few_points or deviations > settings.again_deviations
         )
-        high = deviations > settings.warn_deviations and ratio >= 1 + settings.warn_relative
+        usual = deviations * self._against_usual(fit)
+        high = deviations > settings.warn_deviations and usual > (state.lone_limit or 0.0)
+        high = high and ratio >= 1 + settings.warn_relative
         again = deviations > settings.again_deviations and ratio >= 1 + settings.again_relative
         state.recent_high.append((point.t_us, point.step) if again or twice else (0, 0))
         del state.recent_high[: -settings.again_n]
@@ -194,8 +203,25 @@ class LossDetector:
             state.recent_high = []
             self._go_on(point, state.spike)
             return
+        self._note_noise(fit, usual)
         if not again:
             self._learn(point.loss)  # a lone point above the bar was flagged, and stays out of the baseline
+
+    def _against_usual(self, fit: Fit) -> float:
+        """The baseline's deviation against the usual one."""
+        usual = self.state.usual_deviation
+        return 1.0 if usual is None or math.isinf(fit.deviation) else fit.deviation / usual
+
+    def _note_noise(self, fit: Fit, deviations: float) -> None:
+        """Learn how far this run's noise goes: of points that no spike was made of, high or low."""
+        state = self.state
+        if fit.num < self._settings.baseline_points:
+            return
+        before = state.usual_deviation or fit.deviation
+        state.usual_deviation = max(before + (fit.deviation - before) / USUAL_POINTS, self._settings.floor)
+        state.tail.add(deviations)
+        if state.tail.num % REFIT_POINTS == 0:
+            state.lone_limit = state.tail.once_in(self._settings.lone_points)
 
     def _go_on(self, point: Point, spike: Spike) -> None:
         settings, state = self._settings, self.state

@@ -71,7 +71,7 @@ class LossSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """With a baseline of fewer points only ``critical_ratio`` is judged, against their lower quartile."""
     warn_deviations: _Above0 = 8.0
     warn_relative: _Above0 = 0.20
-    lone_points: Annotated[float, Meta(ge=1)] = 50_000.0
+    lone_points: Annotated[float, Meta(ge=1)] = 75_000.0
     """A lone point is no spike if by the run's own tail noise gives one so far out oftener than once in so many."""
     again_deviations: _Above0 = 6.0
     again_relative: Annotated[float, Meta(ge=0)] = 0.05

@@ -28,6 +28,29 @@ def test_50000_steps_of_noise_give_at_most_one_false_spike(heavy):
     assert len(found(losses(noisy_loss(50_000, heavy=heavy)))) <= 1
 
 
+@pytest.mark.parametrize("seed", [101, 102])
+def test_heavy_tails_of_noise_that_exceed_a_fifth_of_the_loss_give_at_most_one_false_spike(seed):
+    values = noisy_loss(50_000, scale=0.04, seed=seed, heavy=True)
+    lone = [place for place in range(1_000, 50_000) if values[place] > 1.25 * np.median(values[place - 64 : place])]
+    assert len(lone) >= 4
+    assert len(found(losses(values))) <= 1
+
+
+def test_after_heavy_tailed_noise_a_spike_of_two_steps_is_found_at_its_second():
+    values = noisy_loss(6_000, scale=0.04, heavy=True) + 0.5
+    values[5_000:5_002] += 0.9
+    spikes = [one for one in found(losses(values)) if one.detector == "loss_spike"]
+    assert [one.evidence.more["first_step"] for one in spikes] == [5_001]
+    assert spikes[0].found_us == round((T0 + 2.0 * 5_002) * 1e6)
+
+
+def test_gaussian_noise_hides_no_lone_spike_however_long_it_was_learnt_from():
+    values = noisy_loss(6_000) + 0.5
+    values[5_000] += 0.8
+    (spike,) = found(losses(values))
+    assert spike.evidence.more["first_step"] == 5_001
+
+
 def test_a_second_spike_soon_after_a_first_is_a_second_incident():
     values = noisy_loss(500)
     values[300:310] += 3.0
