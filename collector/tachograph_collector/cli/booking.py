@@ -26,7 +26,7 @@ from tachograph_collector.report.text import SECOND, count, duration, iso, visib
 from tachograph_collector.report.windows import clip
 
 if TYPE_CHECKING:
-    from tachograph_collector.detect import Settings
+    from tachograph_collector.detect.fleet import FleetSettings
 
 _NUM_FINDINGS: Final = 3
 _NUM_QUOTED: Final = 200
@@ -60,7 +60,7 @@ class Options:
     gpus: int | None = None
     with_loss: bool = False
     with_incidents: bool = False
-    thresholds: Settings | None = None
+    thresholds: FleetSettings | None = None
     """Of the detectors; None for the defaults."""
 
 

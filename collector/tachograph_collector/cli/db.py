@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tachograph_collector.cli.detecting import read_thresholds
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, AwayError, BadInputError, extra_missing
 from tachograph_collector.service import settings as told
 
 if TYPE_CHECKING:
+    from tachograph_collector.detect.fleet import FleetSettings
     from tachograph_collector.live.rebuild import Rebuilt
     from tachograph_collector.store.database import Database
 
@@ -153,8 +155,14 @@ def rebuild(run: str, tenant: str, database_url: str | None, config: str | None)
         if gone:
             told = ", ".join(f"{each.kind}s received before {_day(each.before_us)}" for each in gone)
             raise BadInputError(f"run {run!r} can't be booked anew, and its books stand: pruned are its {told}")
-        _say(rebuilding.rebuild(database, key))
+        _say(rebuilding.rebuild(database, key, thresholds=_thresholds(database_url, config)))
     return 0
+
+
+def _thresholds(database_url: str | None, config: str | None) -> FleetSettings | None:
+    """As the collector is set."""
+    path = told.load({"database_url": database_url}, file=config).thresholds
+    return None if path is None else read_thresholds(path)
 
 
 def _say(rebuilt: Rebuilt) -> None:

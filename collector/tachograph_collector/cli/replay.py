@@ -14,7 +14,7 @@ from tachograph_collector.cli.parsing import Instant, NumGpus, Price, Share, Yea
 
 if TYPE_CHECKING:
     from tachograph_collector.cli.booking import Options
-    from tachograph_collector.detect import Settings
+    from tachograph_collector.detect.fleet import FleetSettings
     from tachograph_collector.report.model import RunReport
 
 _EPILOG = f"""\b
@@ -139,7 +139,7 @@ def _with_incidents(outputs: writing.Outputs, *, no_detect: bool, into: str | No
     return for_terminal and not no_detect and into is None and detecting.is_available()
 
 
-def _thresholds(path: str, *, with_incidents: bool) -> Settings:
+def _thresholds(path: str, *, with_incidents: bool) -> FleetSettings:
     if not detecting.is_available():
         raise extra_missing(f"--thresholds {path}")
     if not with_incidents:

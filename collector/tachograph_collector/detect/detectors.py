@@ -10,6 +10,7 @@ from tachograph_agent.events import AnyEvent
 
 from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.columns import StepColumns, decode_array, encoder
+from tachograph_collector.detect.fleet import FleetSettings
 from tachograph_collector.detect.one_run import RunDetectors, RunState
 from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
@@ -36,7 +37,7 @@ class Detectors:
     ``look`` judges what is settled. The same events give the same incidents, whether looked at every second or once.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | FleetSettings | None = None) -> None:
         self._settings = Settings() if settings is None else settings
         self._runs: dict[str, RunDetectors] = {}
 
@@ -46,14 +47,14 @@ class Detectors:
         for name in names:
             run = self._runs.get(name)
             if run is None:
-                run = self._runs[name] = RunDetectors(name, self._settings)
+                run = self._runs[name] = RunDetectors(name, self._of(name))
             run.add(events if len(names) == 1 else [event for event in events if event.run == name])
 
     def add_steps(self, run: str, columns: StepColumns) -> None:
         """Take steps of one run that are columns already, such as stored stretches."""
         if len(columns):
             if run not in self._runs:
-                self._runs[run] = RunDetectors(run, self._settings)
+                self._runs[run] = RunDetectors(run, self._of(run))
             self._runs[run].add_steps(columns)
 
     def look(self, now_us: int | None = None, *, is_complete: bool = False) -> list[Change]:
@@ -98,12 +99,14 @@ class Detectors:
         for run in self._runs.values():
             run.note_look(looked_us)
 
-    def set_settings(self, settings: Settings) -> None:
+    def set_settings(self, settings: Settings | FleetSettings) -> None:
         """Judge by other thresholds from now on; what was judged stands, and nothing is forgotten."""
-        if settings == self._settings:
-            return
-        self._settings = settings
-        self._runs = {name: RunDetectors(name, settings, run.state()) for name, run in self._runs.items()}
+        if settings != self._settings:
+            self._settings = settings
+            self._runs = {name: RunDetectors(name, self._of(name), run.state()) for name, run in self._runs.items()}
+
+    def _of(self, run: str) -> Settings:
+        return self._settings.of(run) if isinstance(self._settings, FleetSettings) else self._settings
 
     def incidents(self, run: str | None = None) -> list[Incident]:
         """All incidents held, of all runs or one, by when they began."""
@@ -136,4 +139,4 @@ class Detectors:
                 )
             decoded[name] = saved.state
         for name, state in decoded.items():
-            self._runs[name] = RunDetectors(name, self._settings, state)
+            self._runs[name] = RunDetectors(name, self._of(name), state)

@@ -146,6 +146,11 @@ class RunFolder:
         """Whose events these are."""
         return self.lease.run
 
+    def set_settings(self, settings: Settings) -> None:
+        """Have the detectors judge by other thresholds from now on."""
+        self._settings = settings
+        self.watching.set_settings(settings)
+
     def _new_ledger(self) -> Ledger:
         return Ledger(self._source, self._pace.abandoned_us)
 

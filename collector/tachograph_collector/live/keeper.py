@@ -21,7 +21,8 @@ from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder, RunRefusedError, Turn
 from tachograph_collector.live.leases import LeaseLostError
 from tachograph_collector.live.pace import Pace
-from tachograph_collector.live.snapshot import Fold, LiveCounters, LiveSnapshot, SetAside
+from tachograph_collector.live.snapshot import Fold, LiveCounters, LiveSnapshot, SetAside, Thresholds
+from tachograph_collector.live.thresholds import ThresholdsFile
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
 from tachograph_collector.store.folded import upsert
 from tachograph_collector.store.keys import RunKey
@@ -49,11 +50,14 @@ class Keeper:
         replica: str,
         pace: Pace | None = None,
         monotonic_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+        thresholds: ThresholdsFile | None = None,
     ) -> None:
         self.holder: Final = f"{replica[:80]}/{secrets.token_hex(6)}"
         self._database = database
         self._pace = Pace() if pace is None else pace
         self._monotonic_us = monotonic_us
+        self._thresholds = thresholds
+        self._thresholds_due_us = 0
         self._folders: dict[RunKey, RunFolder] = {}
         self._due: dict[RunKey, int] = {}
         """When each run is to have its next turn, by ``monotonic_us``."""
@@ -140,6 +144,7 @@ class Keeper:
         if now_us >= self._renew_due_us:
             self._renew()
             self._renew_due_us = now_us + self._pace.renew_every_us
+        self._look_at_thresholds(now_us)
         unknown = woken - self._folders.keys() - self._set_aside.keys()
         if now_us >= self._poll_due_us or (unknown and now_us >= self._poll_earliest_us):
             self._poll_earliest_us = now_us + self._pace.poll_every_us // 5
@@ -172,6 +177,17 @@ class Keeper:
         for run, folder in list(self._folders.items()):
             if held.get(run) != folder.lease.fence:
                 self._lose(run)
+
+    def _look_at_thresholds(self, now_us: int) -> None:
+        if self._thresholds is None or now_us < self._thresholds_due_us:
+            return
+        self._thresholds_due_us = now_us + self._pace.thresholds_every_us
+        fault = self._thresholds.standing.fault
+        if self._thresholds.has_changed():
+            for folder in self._folders.values():
+                folder.set_settings(self._thresholds.of(folder.name))
+        elif self._thresholds.standing.fault not in (None, fault):
+            self._count(thresholds_refused=1)
 
     def _lose(self, run: RunKey) -> None:
         """Somebody else folds it now: nothing that is known of it here counts any more."""
@@ -217,7 +233,8 @@ class Keeper:
             lease = leases.acquire(connection, run, self.holder, self._database.now_us(connection))
         if lease is None:
             return  # another collector was quicker
-        folder = RunFolder(self._database, lease, candidate.name, self._pace, self._monotonic_us)
+        settings = None if self._thresholds is None else self._thresholds.of(candidate.name)
+        folder = RunFolder(self._database, lease, candidate.name, self._pace, self._monotonic_us, settings)
         self._folders[run] = folder
         self._due[run] = self._monotonic_us()
         self._count(leases_taken=1)
@@ -360,5 +377,6 @@ class Keeper:
             set_aside=dict(self._set_aside),
             counters=self._counters,
             num_waiting=self._num_waiting,
+            thresholds=Thresholds() if self._thresholds is None else self._thresholds.standing,
             beat_us=now_us,
         )

@@ -26,6 +26,8 @@ class Pace:
     """Steps that came wait so long to be judged, in case others belong before them."""
     sights_every_us: int = 30 * SECOND
     """How well each detector sees is written so often."""
+    thresholds_every_us: int = 2 * SECOND
+    """So often the file of thresholds is looked at."""
     rows_a_turn: int = 2_000
     """Stored rows read at one go; a run with more to read lets others have their turn in between."""
     write_at_least_every_us: int = 5 * SECOND

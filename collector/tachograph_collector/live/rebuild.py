@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete
 
+from tachograph_collector.detect.fleet import FleetSettings
 from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder
 from tachograph_collector.live.pace import Pace
@@ -47,7 +48,9 @@ class Rebuilt:
         return not (self.changed or self.num_minutes_added or self.num_minutes_revised or self.num_incidents)
 
 
-def rebuild(database: Database, run: RunKey, pace: Pace | None = None) -> Rebuilt:
+def rebuild(
+    database: Database, run: RunKey, pace: Pace | None = None, thresholds: FleetSettings | None = None
+) -> Rebuilt:
     """Compute the run's derived rows from its first event on, and write those that differ from what is stored.
 
     A run that still runs is booked up to now, so that it has changed by itself. Raises ``RebuildError`` if there is no
@@ -61,7 +64,8 @@ def rebuild(database: Database, run: RunKey, pace: Pace | None = None) -> Rebuil
         holder = f"rebuild/{secrets.token_hex(6)}"
         lease = leases.acquire(connection, run, holder, database.now_us(connection), by_force=True)
         assert lease is not None
-    folder = RunFolder(database, lease, stored.name, Pace() if pace is None else pace)
+    settings = None if thresholds is None else thresholds.of(stored.name)
+    folder = RunFolder(database, lease, stored.name, Pace() if pace is None else pace, settings=settings)
     try:
         folder.open(from_scratch=True)
         num_events = num_minutes = num_revised = num_incidents = 0

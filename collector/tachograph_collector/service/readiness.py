@@ -100,7 +100,15 @@ class Looker:
         why = "what waits to be stored fills its memory" if is_full else ""
         if not service.gather.is_alive:
             why = "the thread that stores has ended"
-        return (Check("running", stopping, {}), Check("queue", why, queue))
+        return (Check("running", stopping, {}), Check("queue", why, queue), *self._thresholds())
+
+    def _thresholds(self) -> tuple[Check, ...]:
+        """A file of thresholds that can't be used is told; those that were read before it hold."""
+        found = self._service.keeper.snapshot().thresholds
+        if found.path is None:
+            return ()
+        read_at = None if found.read_us is None else found.read_us / 1e6
+        return (Check("thresholds", found.fault or "", {"read_at": read_at}, is_needed=False),)
 
 
 def _database_checks(service: Service) -> tuple[Check, ...]:

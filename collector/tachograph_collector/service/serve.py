@@ -19,7 +19,9 @@ from pathlib import Path
 
 import uvicorn
 
+from tachograph_collector.detect import SettingsError
 from tachograph_collector.live.keeper import Keeper
+from tachograph_collector.live.thresholds import ThresholdsFile
 from tachograph_collector.service import logs
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.protocol import BoundedProtocol
@@ -58,7 +60,8 @@ def serve(settings: Settings) -> None:
         prepare(database)
         _check_open(settings, database)
         listener = stack.enter_context(_listener(settings))
-        app = create_app(settings, database, Keeper(database, settings.replica))
+        keeper = Keeper(database, settings.replica, thresholds=_thresholds(settings))
+        app = create_app(settings, database, keeper)
         server = _Server(
             uvicorn.Config(
                 app,
@@ -108,6 +111,13 @@ def _check_open(settings: Settings, database: Database) -> None:
         f"--host {settings.host} can be reached by others, and there is no token that they could be asked for; "
         "make one with 'tachograph token create NAME', or add --insecure to let everybody in, or keep to 127.0.0.1"
     )
+
+
+def _thresholds(settings: Settings) -> ThresholdsFile | None:
+    try:
+        return None if settings.thresholds is None else ThresholdsFile(settings.thresholds)
+    except SettingsError as error:
+        raise ServeError(f"--thresholds: {error}") from error
 
 
 def _check_tls(settings: Settings) -> None:

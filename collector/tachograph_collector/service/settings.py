@@ -255,6 +255,14 @@ class Settings:
     )
     keep_rejected_s: float | None = _time(30 * 86_400.0, "keep-rejected", "How long refused lines are kept.")
 
+    thresholds: str | None = _setting(
+        None,
+        "thresholds",
+        "TOML file with other thresholds for the detectors, of all runs and by run; read again when it changes.",
+        _text,
+        metavar="FILE",
+    )
+
     log_format: str = _setting("text", "log-format", "text or json.", _choice("text", "json"), metavar="FORMAT")
     log_level: str = _setting(
         "info",
