@@ -120,3 +120,16 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(words: list[str], com
     done = replay(RECORDED, *words)
     assert done.exit_code == 2
     assert complaint in " ".join(done.output.split())
+
+
+def test_json_has_them_if_asked_and_is_fast_if_not() -> None:
+    (run,) = json.loads(told(RECORDED, "--json", "--detect"))["runs"]
+    assert run["incidents"] == lines(RECORDED)
+    (run,) = json.loads(told(RECORDED, "--json"))["runs"]
+    assert "incidents" not in run
+
+
+def test_to_ask_for_incidents_of_a_log_that_a_collector_reads_is_told() -> None:
+    refused = replay(RECORDED, "--detect", "--into", "http://127.0.0.1:1")
+    assert refused.exit_code == 2
+    assert "--detect is for a log that is read here" in refused.stderr

@@ -24,6 +24,7 @@ Examples:
   tachograph replay --json --fail-under 90% logs/ > goodput.json
   zcat train.log.gz | tachograph replay --format megatron -
   tachograph replay --incidents incidents.jsonl run.jsonl
+  tachograph replay --json --detect run.jsonl
   tachograph replay --into http://127.0.0.1:8420 run.jsonl
 
 {EXIT_CODES_HELP}
@@ -53,7 +54,11 @@ Examples:
 )
 @click.option("--incidents", metavar="FILE", help="Write what the detectors found, a JSON object a line; '-' is here.")
 @click.option("--thresholds", metavar="FILE", help="TOML file with other thresholds for the detectors.")
-@click.option("--no-detect", is_flag=True, help="Don't look for incidents; for the terminal they are looked for.")
+@click.option(
+    "--detect/--no-detect",
+    default=None,
+    help="Look for incidents. For the terminal they are looked for; in --json they are only if asked.",
+)
 @click.option(
     "--fail-under",
     type=Share(),
@@ -81,7 +86,7 @@ def replay(
     judge: bool | None,
     incidents: str | None,
     thresholds: str | None,
-    no_detect: bool,
+    detect: bool | None,
     fail_under: float | None,
     into: str | None,
     token_file: str | None,
@@ -94,7 +99,7 @@ def replay(
     """
     outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge, incidents=incidents)
     writing.check(outputs)
-    with_incidents = _with_incidents(outputs, no_detect=no_detect, into=into)
+    with_incidents = _with_incidents(outputs, detect=detect, into=into)
     since_us, until_us, now_us = (_us(instant, zone) for instant in (since, until, now))
     if since_us is not None and until_us is not None and since_us >= until_us:
         raise BadInputError(f"--since {since} is not before --until {until}; nothing lies between them")
@@ -127,23 +132,26 @@ def replay(
     return 0 if fail_under is None else writing.gate(reports, fail_under)
 
 
-def _with_incidents(outputs: writing.Outputs, *, no_detect: bool, into: str | None) -> bool:
+def _with_incidents(outputs: writing.Outputs, *, detect: bool | None, into: str | None) -> bool:
     """Whether the detectors run: if asked, else where a terminal shows them and what they need is installed."""
-    if outputs.incidents is not None:
-        if no_detect:
+    asks = "--detect" if outputs.incidents is None else "--incidents"
+    if outputs.incidents is not None or detect:
+        if detect is False:
             raise BadInputError("--incidents asks for what --no-detect leaves out; give one of them")
         if into is not None:
-            raise BadInputError("--incidents is for a log that is read here; leave out --into")
+            raise BadInputError(f"{asks} is for a log that is read here; leave out --into")
+        if not detecting.is_available():
+            raise extra_missing(asks)
         return True
     for_terminal = not outputs.as_json and outputs.minutes != "-"
-    return for_terminal and not no_detect and into is None and detecting.is_available()
+    return for_terminal and detect is None and into is None and detecting.is_available()
 
 
 def _thresholds(path: str, *, with_incidents: bool) -> FleetSettings:
     if not detecting.is_available():
         raise extra_missing(f"--thresholds {path}")
     if not with_incidents:
-        raise BadInputError(f"--thresholds {path}: no detector runs; add --incidents FILE, or leave it out")
+        raise BadInputError(f"--thresholds {path}: no detector runs; add --detect or --incidents FILE, or leave it out")
     return detecting.read_thresholds(path)
 
 

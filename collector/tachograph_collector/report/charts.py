@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Account, Minute
 from tachograph_collector.report import palette
 from tachograph_collector.report.canvas import STAND_IN, drawing, figure, finish
+from tachograph_collector.report.flagged import GRAVEST_FIRST
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.text import (
     DAY,
@@ -75,6 +76,12 @@ def strip(run: RunReport, prefix: str) -> tuple[str, str] | None:
                 [row_at[m.start_us // row_us] + 0.5 for m in marks[:500]],
                 linestyle="none", marker="|", markersize=5, color=STAND_IN["ink"],
             )  # fmt: skip
+        flags = _flags(run, row_us, row_at)
+        if flags:
+            axes.plot(
+                [x for x, _ in flags], [row + 0.5 for _, row in flags], linestyle="none", marker="v", markersize=6,
+                markerfacecolor=STAND_IN["ink"], markeredgecolor=STAND_IN["page"], markeredgewidth=0.8,
+            )  # fmt: skip
         axes.set(xlim=(0, 1), ylim=(len(rows), 0))
         every = max(1, len(rows) // 18)
         labelled = list(range(0, len(rows), every))
@@ -89,7 +96,16 @@ def strip(run: RunReport, prefix: str) -> tuple[str, str] | None:
             caption += f" Only the last {MAX_ROWS} rows are shown."
         if marks:
             caption += " A small bar marks a minute of which not everything was heard."
+        if flags:
+            caption += " A triangle marks the beginning of an incident."
         return finish(drawn, f"The run's minutes by label: {_label_counts(run)}", prefix), caption
+
+
+def _flags(run: RunReport, row_us: int, row_at: dict[int, int]) -> list[tuple[float, int]]:
+    """Where incidents began: (part of the row, row), the gravest if there are too many."""
+    real = [one for one in run.incidents or () if not one.is_withdrawn and one.opened_us // row_us in row_at]
+    shown = sorted(real, key=lambda one: GRAVEST_FIRST.get(one.severity, 3))[:MAX_MARKS]
+    return [(one.opened_us % row_us / row_us, row_at[one.opened_us // row_us]) for one in shown]
 
 
 def _label_counts(run: RunReport) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, CheckpointRecord
 from tachograph_collector.report import palette
 from tachograph_collector.report.errors import MissingExtraError
+from tachograph_collector.report.incident_html import incidents_view
 from tachograph_collector.report.judge_view import judge_view
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.page import page_colours, page_template
@@ -115,6 +116,7 @@ def _section(run: RunReport, prefix: str, with_model: bool) -> dict[str, Any]:
         "accounts": _accounts(run),
         "charts": _charts(run, prefix),
         "model": _model(run) if with_model else None,
+        "incidents": incidents_view(run),
         "interruptions": _interruptions(run),
         "attempts": _attempts(run),
         "checkpoints": _checkpoints(run),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tachograph_collector.report.text import duration, visible
+from tachograph_collector.report.flagged import Flagged, by_weight, cost_words, lasted_words
+from tachograph_collector.report.text import count, visible
 
 if TYPE_CHECKING:
-    from tachograph_collector.detect import Incident
     from tachograph_collector.report.model import RunReport
 
 NUM_SHOWN: Final = 10
@@ -18,32 +18,44 @@ NUM_SHOWN: Final = 10
 
 def to_json_lines(runs: Iterable[RunReport]) -> bytes:
     """One JSON object a line for each incident of all runs; numbers that JSON has no word for are null."""
-    from tachograph_collector.detect.incident_json import incident_object  # the detectors bring numpy along
-
-    lines = [msgspec.json.encode(incident_object(one)) for run in runs for one in run.incidents or ()]
+    lines = [msgspec.json.encode(one) for run in runs for one in incident_objects(run)]
     return b"".join(line + b"\n" for line in lines)
 
 
+def incident_objects(run: RunReport) -> list[dict[str, Any]]:
+    """The incidents that the detectors found here, as plain data in their order."""
+    if not run.incidents:
+        return []
+    from tachograph_collector.detect import Incident  # brings numpy along
+    from tachograph_collector.detect.incident_json import incident_object
+
+    return [incident_object(one) for one in run.incidents if isinstance(one, Incident)]
+
+
 def incident_words(run: RunReport) -> tuple[str, list[tuple[str, str, list[str]]]]:
-    """A heading, and for each incident its severity, a sentence, and what stands behind it. The gravest come first.
+    """A heading, and for each incident its severity, a sentence, and what stands behind it.
+
+    What is open comes first, the gravest of it first.
 
     What was withdrawn is counted, not shown.
     """
-    all_of_them: Sequence[Incident] = run.incidents or ()
+    all_of_them: Sequence[Flagged] = run.incidents or ()
     real = [one for one in all_of_them if not one.is_withdrawn]
-    num_withdrawn = len(all_of_them) - len(real)
-    heading = f"{len(real)} incident{'' if len(real) == 1 else 's'}" if real else "No incident found"
-    if num_withdrawn:
-        heading += f" ({num_withdrawn} withdrawn)"
-    grave = {"critical": 0, "warning": 1, "info": 2}
-    shown = sorted(real, key=lambda one: (grave[one.severity], one.opened_us))
-    return heading, [_words(run, one) for one in shown]
+    return heading(all_of_them), [_words(run, one) for one in by_weight(real)]
 
 
-def _words(run: RunReport, one: Incident) -> tuple[str, str, list[str]]:
-    lasted = "still open" if one.cleared_us is None else f"for {duration(one.cleared_us - one.opened_us)}"
-    what = f"{run.when(one.opened_us)}  {one.severity}: {visible(one.summary, 300)} ({lasted}"
-    what += f", {visible(one.outcome, 60)})" if one.outcome is not None else ")"
+def heading(found: Sequence[Flagged]) -> str:
+    """How many there are, and how many were withdrawn."""
+    num_withdrawn = sum(one.is_withdrawn for one in found)
+    num = len(found) - num_withdrawn
+    words = count(num, "incident") if num else "No incident found"
+    return words + (f" ({num_withdrawn} withdrawn)" if num_withdrawn else "")
+
+
+def _words(run: RunReport, one: Flagged) -> tuple[str, str, list[str]]:
+    what = f"{run.when(one.opened_us)}  {one.severity}: {visible(one.summary, 300)} ({lasted_words(one)})"
     behind = ["in steps that an earlier attempt had done before"] if one.is_replayed else []
+    cost = cost_words(one.cost)
+    behind += [f"cost: {cost}"] if cost is not None else []
     behind += [visible(one.advice, 300)] if one.advice is not None else []
     return one.severity, what, behind

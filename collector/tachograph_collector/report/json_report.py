@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tachograph_collector.ledger.books import ACCOUNTS, AttemptRecord, CheckpointRecord, Interruption
+from tachograph_collector.report.incident_lines import incident_objects
 from tachograph_collector.report.judge_view import MISSING, is_available, judged, model_object
 from tachograph_collector.report.model import RunReport, cost_us
 from tachograph_collector.report.text import seconds, seconds_or_none
@@ -48,6 +49,7 @@ def run_object(run: RunReport, with_model: bool = False) -> dict[str, Any]:
         "skipped_lines": run.skipped_lines,
         "model": None if told is None else model_object(told),
         "details": _details(run, [MISSING] if with_model and not is_available() else []),
+        **({} if run.incidents is None else {"incidents": incident_objects(run)}),
     }
 
 

@@ -13,7 +13,7 @@ from tachograph_collector.ledger.books import ACCOUNTS, Account, Books, Details,
 from tachograph_collector.report.text import HOUR, duration, instant
 
 if TYPE_CHECKING:
-    from tachograph_collector.detect import Incident
+    from tachograph_collector.report.flagged import Flagged
 
 LossPoint = tuple[int, int, float]
 """(time in microseconds since 1970, step, loss)"""
@@ -44,7 +44,7 @@ class RunReport:
     has_clock: bool = True
     """False if the log tells durations only: its timeline starts at 0, or where the caller put it."""
     loss_points: Sequence[LossPoint] | None = None
-    incidents: Sequence[Incident] | None = None
+    incidents: Sequence[Flagged] | None = None
     """What the detectors found; None if they were not asked."""
     window: Window | None = None
     """The calendar window that books and details were clipped to, if one was asked for."""

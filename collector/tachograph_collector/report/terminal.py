@@ -286,7 +286,10 @@ def _incidents(run: RunReport, page: Page) -> None:
         for sentence in behind:
             page.line(sentence, "dim", indent=4)
     if len(incidents) > NUM_SHOWN:
-        page.line(f"- and {len(incidents) - NUM_SHOWN:,} more: --incidents FILE has them all", indent=2)
+        page.line(
+            f"- and {len(incidents) - NUM_SHOWN:,} more: --incidents FILE (or 'tachograph incidents') has them all",
+            indent=2,
+        )
 
 
 def _at(run: RunReport, us: int | None) -> str:

@@ -144,7 +144,7 @@ def price_of(books: Books) -> float | None:
     return RunReport(books, _NO_DETAILS).price
 
 
-_INTS: Final = {"attempts", "failures", "planned_stops", "unexplained_stops", "steps", "world_size", "version", "open_incidents"}
+_INTS: Final = {"attempts", "failures", "planned_stops", "unexplained_stops", "steps", "world_size", "version"}
 
 
 def runs_table(told: Sequence[dict[str, Any]]) -> Table:
@@ -156,7 +156,7 @@ def runs_table(told: Sequence[dict[str, Any]]) -> Table:
             columns.append(Column(name, "time", [round(value * 1e6) for value in values]))
         elif name == "minutes":
             columns.append(Column(name, "json", values))
-        elif name in _INTS or name == "revision":
+        elif name in _INTS or name in {"revision", "open_incidents"}:
             columns.append(Column(name, "int", values))
         elif name in {"run", "status", "origin"}:
             columns.append(Column(name, "text", values))
