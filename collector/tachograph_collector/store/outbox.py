@@ -94,10 +94,8 @@ def begin(connection: Connection, sink: str, now_us: int, before: str) -> int:
         return int(row.looked_us)
     if row is not None:
         connection.execute(delete(sinks).where(c.sink == sink, c.looked_us == row.looked_us))
-    made = connection.execute(
-        insert_new(sinks, connection.dialect.name).values(sink=sink, first_us=now_us, looked_us=now_us)
-    )
-    if made.rowcount == 1:
+    row_of_it = insert_new(sinks, connection.dialect.name).values(sink=sink, first_us=now_us, looked_us=now_us)
+    if connection.execute(row_of_it.returning(c.sink)).first() is not None:
         _pass_over(connection, sink, now_us, before)
     return now_us
 
@@ -170,7 +168,7 @@ def _renote(sink: str, now_us: int) -> Any:
     """What waits goes on waiting for its next try; everything else is looked at now."""
     d = deliveries.c
     waits = d.state == WAITING
-    may_have_arrived = d.state.in_((WAITING, DEAD))
+    may_have_arrived = or_(waits, d.state == DEAD)  # so that who tries next looks for it
     return (
         update(deliveries)
         .where(
