@@ -46,7 +46,7 @@ DRILL: Final = (
     f"hidden-nan@{WARM_S:g}s:kind=frozen",
     f"hidden-nan@{WARM_S:g}s:kind=zero",
     f"checkpoint-never-lands@{EARLY_S:g}s",
-    f"clock-jump@{EARLY_S:g}s:node=n2,seconds=120",
+    f"clock-jump@{EARLY_S:g}s:node=n2,seconds=35",
     f"xid@{EARLY_S:g}s:node=n3,code=79",
     f"partition@{EARLY_S:g}s:share=0.5,for=60s",
 )
@@ -115,6 +115,7 @@ def within_s(label: Label, step_s: float) -> float:
     window_s = max(60.0, 20 * step_s)
     limits = {
         "dead_node": 50.0,
+        "node_health": 75.0,
         "hang": 60.0 + 50 * step_s + 30.0,
         "straggler": window_s + 60 * step_s + 45.0,
         "loss_spike": 10 * step_s + 30.0,

@@ -33,7 +33,8 @@ from tachograph_collector.synthetic.faults import (
     Xid,
 )
 from tachograph_collector.synthetic.labels import Label
-from tachograph_collector.synthetic.run import Delivery, Run
+from tachograph_collector.synthetic.run import Run
+from tachograph_collector.synthetic.telling import Delivery
 
 __all__ = [
     "CheckpointNeverLands",

@@ -33,23 +33,15 @@ from tachograph_agent.events import (
 
 from tachograph_collector.synthetic import faults as kinds
 from tachograph_collector.synthetic.cluster import Cluster
-from tachograph_collector.synthetic.labels import Label
+from tachograph_collector.synthetic.labels import Label, label_of
 from tachograph_collector.synthetic.losses import Losses
 from tachograph_collector.synthetic.noise import Floats, Work
+from tachograph_collector.synthetic.telling import Moment
 
 Whole = NDArray[np.int64]
 MAX_TELLING: Final = 8
 """Of the nodes that see a collective time out, so many tell it."""
-SECOND_US: Final = 1_000_000
 NEVER_US: Final = 2**62
-
-
-class Moment(NamedTuple):
-    """Events that one node tells at one time. Their ``t`` is that time."""
-
-    at_us: int
-    slot: int
-    events: list[KnownEvent]
 
 
 class _Stopped(NamedTuple):
@@ -119,7 +111,7 @@ class Course:
             yield moment
         status = ("cancelled" if self.is_up else "failed") if is_cut else "completed"
         self.labels = [label for label in self.labels if label.at_s * 1e6 <= last_us]
-        yield Moment(last_us, 0, [RunEnd(t=last_us / 1e6, run=self._cluster.run, status=status)])  # type: ignore[arg-type]  # one of the three
+        yield Moment(last_us, self.nodes[0], [RunEnd(t=last_us / 1e6, run=self._cluster.run, status=status)])  # type: ignore[arg-type]  # one of the three
 
     def _whole(self) -> Iterator[Moment]:
         cluster = self._cluster
@@ -190,31 +182,19 @@ class Course:
             slot = self._slot(fault.node)
             name = self.nodes[slot]
             self._away.setdefault(name, []).append((at_us, NEVER_US))
-            self._label(
-                fault, at_s, ("dead_node",), f"node {name}", node=name, consequences=("hang", "job_slow", "straggler")
-            )
+            self._label(fault, at_us, slot=slot)
             noticed_s, category, detail = fault.noticed_s, "collective_timeout", "a collective timed out"
             telling = [place for place in range(cluster.num_nodes) if place != slot]
         elif isinstance(fault, kinds.FrozenRank):
             slot = fault.rank // cluster.ranks_per_node
-            self._label(
-                fault,
-                at_s,
-                ("hang",),
-                f"rank {fault.rank}",
-                "run",
-                f"node {self.nodes[slot]}",
-                rank=fault.rank,
-                node=self.nodes[slot],
-                consequences=("job_slow",),
-            )
+            self._label(fault, at_us, slot=slot)
             noticed_s, category, detail = fault.noticed_s, "collective_timeout", "a collective timed out"
             telling = [place for place in range(cluster.num_nodes) if place != slot or cluster.num_nodes == 1]
         else:
             assert isinstance(fault, kinds.Crash)
             slot = fault.rank // cluster.ranks_per_node
             noticed_s, category, detail = 0.0, "network", "connection reset by peer"
-            self._label(fault, at_s, (), consequences=("restart_loop",))
+            self._label(fault, at_us, slot=slot)
             yield from self._say(
                 Failure(
                     t=at_s,
@@ -341,7 +321,7 @@ class Course:
             self._step += 1
             loss, norm = self._losses.tell(self._step, again=self._step <= self._top_step)
             for slot, events in self._records(own, one / 1e6, end / 1e6, loss, norm, None):
-                yield Moment(end, slot, events)
+                yield Moment(end, self.nodes[slot], events)
 
     def _last_step(self, frozen: int, own: Floats, at_us: int) -> Iterator[Moment]:
         """The step that all but the frozen rank come to the end of."""
@@ -352,7 +332,7 @@ class Course:
         dur_s = (end_us - self._now_us) / 1e6
         for slot, events in self._records(np.minimum(own, dur_s).tolist(), dur_s, end_us / 1e6, loss, norm, frozen):
             if events:
-                yield Moment(end_us, slot, events)
+                yield Moment(end_us, self.nodes[slot], events)
         self._now_us = end_us
 
     def _records(
@@ -418,7 +398,7 @@ class Course:
         elif not is_bad:
             lands_us = self._now_us + round(saves.persist_s * 1e6)
             landed = CheckpointPersisted(t=lands_us / 1e6, dur=saves.persist_s, **who)  # type: ignore[arg-type]  # as above
-            heapq.heappush(self._later, (lands_us, next(self._order), Moment(lands_us, 0, [landed])))
+            heapq.heappush(self._later, (lands_us, next(self._order), Moment(lands_us, self.nodes[0], [landed])))
 
     def _lands(self, step: int) -> Iterator[Moment]:
         if step not in self._landed:
@@ -431,7 +411,7 @@ class Course:
             deleted = CheckpointDeleted(
                 t=t, run=self._cluster.run, attempt=self._attempt, node=self.nodes[0], rank=0, step=oldest
             )
-            yield Moment(self._now_us, 0, [deleted])
+            yield Moment(self._now_us, self.nodes[0], [deleted])
 
     # -- faults that don't stop it -----------------------------------------------------------------------------------
 
@@ -453,50 +433,32 @@ class Course:
 
     def _begin(self, fault: kinds.Fault) -> None:
         """What a fault changes from the next step on, and its label."""
-        now_us, at_s = self._now_us, self._now_us / 1e6
+        now_us = self._now_us
         lasts_s = getattr(fault, "for_s", None)
         end_us = NEVER_US if lasts_s is None else now_us + round(lasts_s * 1e6)
-        until_s = None if lasts_s is None else end_us / 1e6
+        slot = None
         match fault:
             case kinds.Straggler() | kinds.HiddenStraggler():
                 self._active.append((end_us, fault))
-                node = self.nodes[fault.rank // self._cluster.ranks_per_node]
-                self._label(
-                    fault,
-                    at_s,
-                    ("straggler", "straggler_episode"),
-                    f"rank {fault.rank}",
-                    rank=fault.rank,
-                    node=node,
-                    until_s=until_s,
-                    consequences=("job_slow", "unexplained_loss"),
-                )
-            case kinds.SlowJob():
+                slot = fault.rank // self._cluster.ranks_per_node
+            case kinds.SlowJob() | kinds.PeriodicSlow():
                 self._active.append((end_us, fault))
-                self._label(fault, at_s, ("job_slow",), "run", until_s=until_s, consequences=("unexplained_loss",))
-            case kinds.PeriodicSlow():
-                self._active.append((end_us, fault))
-                self._label(fault, at_s, ("periodic_slow",), "run", until_s=until_s, consequences=("unexplained_loss",))
             case kinds.LossSpike():
                 self._losses.spike(self._step, fault)
-                self._label(fault, at_s, ("loss_spike",), "run", consequences=("grad_norm",))
             case kinds.HiddenNan():
                 self._losses.turn_nan(self._step, fault)
                 if fault.rollback_after_s is not None:
                     self._rollback_us = now_us + round(fault.rollback_after_s * 1e6)
-                self._label(fault, at_s, ("nan",), "run", consequences=("skipped_steps", "grad_norm", "loss_spike"))
             case kinds.CheckpointNeverLands():
                 self._num_bad_saves += fault.num
-                self._label(fault, at_s, ("checkpoint_not_landed",), consequences=("checkpoint_overdue",))
             case kinds.SlowSave():
                 self._slow_save = fault.ratio
-                self._label(fault, at_s, ("checkpoint_slow",))
             case kinds.NodePause():
                 self._extra_us, self._stalled = round(fault.for_s * 1e6), self._slot(fault.node)
-                consequences = ("straggler_episode", "job_slow", "hang")
-                self._label(fault, at_s, (), until_s=until_s, consequences=consequences)
+                slot = self._stalled
             case _:
-                pass  # told by whoever tells of nodes and clocks
+                return  # told by whoever tells of nodes and clocks
+        self._label(fault, now_us, slot=slot, end_us=end_us)
 
     def _roll_back(self) -> Iterator[Moment]:
         """To the newest save from before the NaN."""
@@ -517,27 +479,14 @@ class Course:
 
     # -- small things ------------------------------------------------------------------------------------------------
 
-    def _label(
-        self,
-        fault: kinds.Fault,
-        at_s: float,
-        detectors: tuple[str, ...],
-        *subjects: str,
-        node: str | None = None,
-        rank: int | None = None,
-        until_s: float | None = None,
-        consequences: tuple[str, ...] = (),
-    ) -> None:
+    def _label(self, fault: kinds.Fault, at_us: int, *, slot: int | None = None, end_us: int = NEVER_US) -> None:
         self.labels.append(
-            Label(
-                fault=fault.name,
-                at_s=at_s,
-                until_s=until_s,
-                detectors=detectors,
-                subjects=subjects,
-                node=node,
-                rank=rank,
-                consequences=consequences,
+            label_of(
+                fault,
+                at_us / 1e6,
+                node=None if slot is None else self.nodes[slot],
+                rank=getattr(fault, "rank", None),
+                until_s=None if end_us == NEVER_US else end_us / 1e6,
             )
         )
 
@@ -548,7 +497,7 @@ class Course:
         return found
 
     def _moment(self, at_us: int, event: KnownEvent, slot: int = 0) -> Moment:
-        return Moment(at_us, slot, [event])
+        return Moment(at_us, self.nodes[slot], [event])
 
     def _say(self, event: KnownEvent, slot: int = 0) -> Iterator[Moment]:
         yield from self._due(self._now_us)

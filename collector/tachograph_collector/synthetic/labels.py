@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+from tachograph_collector.synthetic import faults as kinds
 
 
 class Label(Struct, frozen=True, kw_only=True):
@@ -38,3 +42,53 @@ class Label(Struct, frozen=True, kw_only=True):
         if found_s < self.at_s:
             return False
         return detector in self.consequences or self.finds(detector, subject, found_s, node)
+
+
+_FOUND_BY: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    kinds.NodeDeath: (("dead_node",), ("hang", "job_slow", "straggler", "restart_loop")),
+    kinds.FrozenRank: (("hang",), ("job_slow", "restart_loop")),
+    kinds.Crash: ((), ("restart_loop",)),
+    kinds.Straggler: (("straggler", "straggler_episode"), ("job_slow", "unexplained_loss")),
+    kinds.HiddenStraggler: (("straggler", "straggler_episode"), ("job_slow", "unexplained_loss")),
+    kinds.SlowJob: (("job_slow",), ("unexplained_loss",)),
+    kinds.PeriodicSlow: (("periodic_slow",), ("unexplained_loss",)),
+    kinds.LossSpike: (("loss_spike",), ("grad_norm",)),
+    kinds.HiddenNan: (("nan",), ("skipped_steps", "grad_norm", "loss_spike")),
+    kinds.CheckpointNeverLands: (("checkpoint_not_landed",), ("checkpoint_overdue",)),
+    kinds.SlowSave: (("checkpoint_slow",), ()),
+    kinds.ClockJump: (("node_health",), ()),
+    kinds.NodePause: ((), ("straggler_episode", "job_slow", "hang")),
+    kinds.Xid: (("xid", "node_health"), ()),
+}
+"""Which detectors find a fault, and which may speak of it besides."""
+
+
+def label_of(
+    fault: kinds.Fault, at_s: float, *, node: str | None = None, rank: int | None = None, until_s: float | None = None
+) -> Label:
+    """The label of a fault of one subject: the rank, if there is one, else the node, else the run.
+
+    A frozen rank may also be found as its node's, or as the whole run's hang.
+    """
+    detectors, consequences = _FOUND_BY[type(fault)]
+    subjects: tuple[str, ...] = ()
+    if not detectors:
+        pass
+    elif isinstance(fault, kinds.FrozenRank):
+        subjects = (f"rank {rank}", "run", f"node {node}")
+    elif rank is not None:
+        subjects = (f"rank {rank}",)
+    elif node is not None:
+        subjects = (f"node {node}",)
+    elif not isinstance(fault, kinds.CheckpointNeverLands | kinds.SlowSave):
+        subjects = ("run",)
+    return Label(
+        fault=fault.name,
+        at_s=at_s,
+        until_s=until_s,
+        detectors=detectors,
+        subjects=subjects,
+        node=node,
+        rank=rank,
+        consequences=consequences,
+    )
