@@ -1,4 +1,4 @@
-"""Takes out what was received and is older than it has to be kept. Nothing of the ledger is among it.
+"""Takes out what was received and is older than it has to be kept. Nothing of the ledger and no incident is among it.
 
 What a ledger may still ask for stays, however old: the steps and events of a run that is running or not folded to its
 end. What is taken of a run is written down first (``prunings``), so that nobody takes the rest for all there was.
@@ -20,6 +20,7 @@ from tachograph_collector.store.rows import HEARTBEAT, STEP
 from tachograph_collector.store.schema import (
     batches,
     books,
+    detector_states,
     events,
     leases,
     ledger_states,
@@ -110,6 +111,7 @@ def prune(database: Database, retention: Retention) -> PruneReport:
     }
     report.num_runs_kept = len(kept)
     _drop_partitions(database, old, before_us, report)
+    _forget_detectors(database, [run for run in old if run.is_over])
     for run in old:
         for kind, until_us in before_us.items():
             has_any = run.first_us < until_us and noted.get((run.key, kind), 0) <= run.last_us
@@ -120,6 +122,18 @@ def prune(database: Database, retention: Retention) -> PruneReport:
     if retention.rejected_us is not None:
         report.add("rejected", _take_old(database, rejected, now_us - retention.rejected_us))
     return report
+
+
+def _forget_detectors(database: Database, over: list[_Old]) -> None:
+    """Take out what detectors would go on from where nothing goes on. What they found, the incidents, stays."""
+    c = detector_states.c
+    with database.read() as connection:
+        kept = {RunKey(*row) for row in connection.execute(select(c.tenant_id, c.run_id))}
+    for run in over:
+        if run.key in kept:
+            with database.write() as connection:
+                mine = and_(c.tenant_id == run.key.tenant_id, c.run_id == run.key.run_id)
+                _delete(connection, detector_states, mine)
 
 
 def _old_runs(connection: Connection, before_us: int) -> list[_Old]:

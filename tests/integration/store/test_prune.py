@@ -103,6 +103,24 @@ def test_books_are_not_touched_by_any_retention(database: Database) -> None:
     assert _count(database, schema.ledger_states) == 1
 
 
+def test_incidents_stay_and_what_detectors_would_go_on_from_goes_where_nothing_goes_on(database: Database) -> None:
+    over, running = _run(database, "over", 40), _run(database, "running", 40, "running")
+    saved = {"seq": 3, "saved_us": 1, "version": "1", "data": b""}
+    flagged = {
+        "incident_id": "i", "origin": "live", "detector": "hang", "subject": "run", "severity": "critical",
+        "opened_us": 1, "found_us": 1, "updated_us": 1, "summary": "it hangs", "evidence": {}, "changed_us": 1,
+    }  # fmt: skip
+    with database.write() as connection:
+        for key in (over, running):
+            mine = {"tenant_id": key.tenant_id, "run_id": key.run_id}
+            connection.execute(insert(schema.detector_states).values(**mine, **saved))
+            connection.execute(insert(schema.incidents).values(**mine, **flagged))
+    prune(database, EVERYTHING)
+    with database.read() as connection:
+        assert connection.execute(select(schema.detector_states.c.run_id)).scalars().all() == [running.run_id]
+        assert len(connection.execute(select(schema.incidents.c.run_id)).all()) == 2
+
+
 def test_each_kind_has_its_own_retention_and_for_ever_is_the_default(database: Database) -> None:
     key = _run(database, "old", 400)
     assert prune(database, Retention()) == PruneReport()
