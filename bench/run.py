@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import figure_agent
+import figure_detection
 import figure_event_log
 import figure_ingest
 import figure_judge
@@ -33,6 +34,7 @@ FIGURES = {
     "event-log": figure_event_log.measure,
     "one-more-step": figure_one_more_step.measure,
     "megatron": figure_megatron.measure,
+    "detection": figure_detection.measure,
     "judge": figure_judge.measure,
     "simulators": figure_simulators.measure,
     "recorder": figure_recorder.measure,

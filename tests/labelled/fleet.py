@@ -238,5 +238,5 @@ def scenarios() -> list[Scenario]:
         add("node dies after a restart", kind, 2, nodes(kind, dies_meanwhile, restarts=True))
         add("half of the fleet parted", kind, 1, nodes(kind, half_parted))
         for name, faults in MIXED.items():
-            add(f"whole run: {name}", kind, 1, mixed(kind, faults))
+            add(f"whole run: {name}", kind, 1 if name != "nothing" else 5, mixed(kind, faults))
     return made

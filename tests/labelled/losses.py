@@ -214,7 +214,7 @@ def scenarios() -> list[Scenario]:
     add("skipped steps", "gaussian", 4, skipped)
     add("norm exploded", "gaussian", 3, norm_off(400.0))
     add("norm vanished", "gaussian", 2, norm_off(1e-9))
-    add("quiet loss in bursts", "bursts", 5, quiet("bursts", 3_000))
+    add("quiet loss in bursts", "bursts", 8, quiet("bursts", 3_000))
     add("beginning of a run", "gaussian", 8, steep)
     add("each tenth loss", "student", 3, sparse)
     add("resume goes back", "gaussian", 4, went_back("resume"))

@@ -9,7 +9,7 @@ import numpy as np
 from tachograph_agent.events import AnyEvent
 from tachograph_collector.detect import Detectors, Incident, Settings
 from tachograph_collector.detect.columns import StepColumns
-from tachograph_collector.detect.scoring import Expected, Scoreboard, score
+from tachograph_collector.detect.scoring import Expected, Scoreboard, Tally, added, score
 
 RUN = "r"
 T0 = 1_760_000_000.0
@@ -52,6 +52,8 @@ class Scored:
     board: Scoreboard
     num: int = 0
     num_healthy: int = 0
+    by_name: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    """All detectors together, by a scenario's name and family."""
     wrong: list[str] = field(default_factory=list)
     """A line for each miss and false alarm."""
 
@@ -78,7 +80,11 @@ def scored(scenarios: Sequence[Scenario], settings: Settings | None = None) -> S
         one = score(incidents_of(told, settings), told.expected)
         result.num += 1
         result.num_healthy += not told.expected
-        result.board.add(one, told.step_ends_us())
+        alone = Scoreboard(settings.common.settle_s, AT_ONCE)
+        for board in (result.board, alone):
+            board.add(one, told.step_ends_us())
+        key = (scenario.name, scenario.family)
+        result.by_name[key] = added([result.by_name.get(key, Tally()), *alone.tallies.values()])
         where = f"{scenario.name} ({scenario.family}, seed {scenario.seed})"
         result.wrong += [
             f"{where}: missed {label.detectors[0]} of {label.subjects or 'the run'}" for label in one.missed

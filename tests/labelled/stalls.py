@@ -139,6 +139,7 @@ def scenarios() -> list[Scenario]:
         add("slow job, 40 %", family, 2, slows(family, 1.5))
         add("slow job, over 20 min", family, 3, slows(family, 1.3, over=240))
         add("evaluations", family, 2, evaluates(family, is_begun=True))
+        add("evaluations told at their end", family, 2, evaluates(family, is_begun=False))
         add("hesitating storage", family, 2, pauses(family))
     add("hang in a save", "dense", 3, hangs_in_save)
     add("restart loop, quick", "dense", 4, loops("quick"))

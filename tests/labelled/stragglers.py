@@ -86,8 +86,8 @@ def group(family: str, factor: float, num_ranks: int, share: float) -> Callable[
 
     def make(seed: int) -> Told:
         def slow(rng: np.random.Generator, work_s: np.ndarray) -> list[tuple[int, tuple[str, ...], tuple[str, ...]]]:
-            begin, every = int(rng.integers(*BEGIN)), round(1 / share)
-            work_s[begin:, ::every] *= factor
+            begin = int(rng.integers(*BEGIN))
+            work_s[begin:, np.arange(num_ranks) % 10 < 10 * share] *= factor
             return [(begin, ("straggler_group",), ("run",))]
 
         return run_of(seed, family, num_ranks, 300, slow=slow)
@@ -143,7 +143,7 @@ def scenarios() -> list[Scenario]:
         add("straggler 12 %", family, 8, one_rank(family, 1.12, 32, 440))
         add("straggler 50 %", family, 4, one_rank(family, 1.5, 32, 160))
         add("slow node", family, 4, one_node(family, 1.2, 128 if family == "pipeline" else 64))
-        add("slow group", family, 3, group(family, 1.3, 36, 0.34))
+        add("slow group", family, 3, group(family, 1.3, 40, 0.4))
         add("episode", family, 5, episode(family, 32))
         add("rotating", family, 3, rotating(family, 32))
         add("healthy ranks", family, 10, healthy(family))

@@ -115,6 +115,18 @@ class Tally(Struct):
         return int(np.quantile(self.delays_steps, quantile, method="higher")) if self.delays_steps else None
 
 
+def added(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    whole = Tally()
+    for one in tallies:
+        whole.num_expected += one.num_expected
+        whole.num_hits += one.num_hits
+        whole.num_false += one.num_false
+        whole.delays_s += one.delays_s
+        whole.delays_steps += one.delays_steps
+    return whole
+
+
 class Scoreboard:
     """Adds up scores by detector."""
 

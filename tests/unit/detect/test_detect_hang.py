@@ -170,3 +170,17 @@ def test_steps_that_go_on_after_a_failure_that_stopped_nothing_are_watched_again
     events = stopped(200)
     (hang,) = found([*events, Failure(t=T0 + 100, run=RUN, category="unknown"), Phase(t=T0 + 900, run=RUN, name="x")])
     assert hang.opened_us == round((T0 + 400) * 1e6)
+
+
+def test_evaluations_told_of_at_their_end_only_look_like_a_hang_once_and_then_no_more():
+    events, t, step = [], T0, 0
+    for _ in range(4):
+        events += losses([None] * 60, step_s=2.0, first_step=step + 1, t0=t)
+        t, step = t + 120.0 + 200.0, step + 60
+        events.append(Phase(t=t, run=RUN, attempt=0, name="eval", dur=199.9))
+    events += losses([None] * 60, step_s=2.0, first_step=step + 1, t0=t)
+    (once,) = found(events)
+    assert once.outcome == "withdrawn: it was an evaluation, told of at its end only"
+    hung = found([*events, Phase(t=t + 120 + 401, run=RUN, attempt=0, name="x", dur=0.0)])
+    assert [one.outcome for one in hung] == [once.outcome, None]
+    assert hung[1].found_us - hung[1].opened_us == round(2 * 199.9e6)
