@@ -48,7 +48,8 @@ def ls(
     """List the runs of a collector.
 
     PATTERN is a name, in which * and ? stand for any characters and for any one. Each line says the run's status, its
-    goodput, the step that it has reached, how much work no checkpoint covers yet, and when it was last heard of.
+    goodput, the step that it has reached, how much work no checkpoint covers yet, how many of its incidents are open,
+    and when it was last heard of.
     """
     with asking(url, token_file, ca_file) as client:
         runs = client.runs(pattern, status=status, origin=origin, limit=limit + 1)
@@ -87,7 +88,7 @@ def _table(lines: list[RunLine]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="dim")
     table.add_column("run", overflow="fold")
     table.add_column("status", no_wrap=True)
-    for title in ("goodput", "step", "at risk"):
+    for title in ("goodput", "step", "at risk", "incidents"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("last heard (UTC)", no_wrap=True)
     for line in lines:
@@ -99,6 +100,7 @@ def _table(lines: list[RunLine]) -> None:
             percent(line.goodput),
             number(line.steps),
             duration(None if line.at_risk_s is None else round(line.at_risk_s * 1e6)),
+            number(line.open_incidents),
             instant(round(heard * 1e6)),
         )
         table.add_row(*(page.text(cell) for cell in cells))

@@ -44,6 +44,15 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
     "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
     "watch": ("tachograph_collector.cli.watch:watch", "Watch a run of a collector until it ends."),
+    "incidents": ("tachograph_collector.cli.incidents:incidents", "List what a collector flagged."),
+    "incident": (
+        "tachograph_collector.cli.incident:incident",
+        "Look at one incident of a collector, say that somebody is on it, or add a note.",
+    ),
+    "silence": (
+        "tachograph_collector.cli.silence:silence",
+        "Say of which incidents nobody is to be told for a while, list that, and take it back.",
+    ),
     "export": ("tachograph_collector.cli.export:export", "Write a run of a collector to a file."),
     "rehearse": (
         "tachograph_collector.cli.rehearse:rehearse",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def show(
     """Say where the time of a collector's run went.
 
     RUN is its name, as 'tachograph ls' lists it; the second run of a name is NAME#2. The report is that of 'tachograph
-    replay', as the books stand now.
+    replay', as the books stand now, with the incidents that are open.
     """
     outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge)
     writing.check(outputs)
@@ -71,7 +72,10 @@ def show(
     if since_us is not None and until_us is not None and since_us >= until_us:
         raise BadInputError(f"--since {since} is not before --until {until}; nothing lies between them")
     with asking(url, token_file, ca_file) as client:
-        report = report_now(client.run(run_name), price)
+        run = client.run(run_name)
+        report = report_now(run, price)
+        if not as_json and minutes != "-":
+            report = _with_open_incidents(report, run)
     if since_us is not None or until_us is not None:
         report = _window(report, since_us, until_us)
     writing.write([report], outputs)
@@ -90,6 +94,13 @@ def report_now(run: Run, price: float | None = None) -> RunReport:
             break
         summary = again
     return report_of(again, segments, minutes, price=price)
+
+
+def _with_open_incidents(report: RunReport, run: Run) -> RunReport:
+    from tachograph_collector.client.flagged import seen
+
+    found = [seen(one) for one in run.incidents(is_open=True)]
+    return replace(report, incidents=found) if found else report
 
 
 def _us(instant: datetime | float | None, zone: tzinfo | None) -> int | None:

@@ -37,8 +37,9 @@ Examples:
 def watch(run_name: str, period_s: float, url: str | None, token_file: str | None, ca_file: str | None) -> None:
     """Watch a run of a collector until it ends.
 
-    The report stands in the terminal and follows the books. Where standard output is no terminal, a line is written for
-    each minute. It ends when the run does; Ctrl-C ends it before.
+    The report stands in the terminal and follows the books, with the incidents that are open below it. Where standard
+    output is no terminal, a line is written for each minute, and one for each incident that opens, changes or is over.
+    It ends when the run does; Ctrl-C ends it before.
     """
     with asking(url, token_file, ca_file) as client:
         follow(client.run(run_name), period_s)

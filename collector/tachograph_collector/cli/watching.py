@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from types import TracebackType
 from typing import Final, Protocol
@@ -11,17 +12,22 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from tachograph_collector.cli.incident_words import in_order, short_id, show_table
 from tachograph_collector.client import AwayError, ProblemError, Run
 from tachograph_collector.client.client import is_unbooked
+from tachograph_collector.client.incident_records import Incident
 from tachograph_collector.client.records import Minute, RunSummary
 from tachograph_collector.client.report import report_of, us
 from tachograph_collector.ledger.books import ACCOUNTS, Account
 from tachograph_collector.report import palette
+from tachograph_collector.report.flagged import GRAVEST_FIRST
 from tachograph_collector.report.terminal import Page, render_run
 from tachograph_collector.report.text import count, duration, instant, number, percent, visible
 
 RUNNING: Final = "running"
 STRIP_MINUTES: Final = 60
+NUM_OPEN: Final = 10
+NUM_CHANGES: Final = 5
 
 
 class View(Protocol):
@@ -31,9 +37,57 @@ class View(Protocol):
         """The run as it stands, and its latest minutes."""
         ...
 
+    def flag(self, changes: Sequence[IncidentChange], are_open: Sequence[Incident]) -> None:
+        """What became of incidents since the last look, and those that are open."""
+        ...
+
     def say(self, sentence: str) -> None:
         """Why nothing new is shown."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentChange:
+    """One incident as it is now, and what became of it."""
+
+    what: str
+    """``open``, ``graver``, ``acknowledged``, ``unacknowledged`` or ``over``."""
+    incident: Incident
+
+
+class IncidentWatch:
+    """Tells what is new about a run's incidents from look to look."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._since: float | None = None
+        self._known: dict[str, Incident] = {}
+
+    def look(self, now: float) -> tuple[list[IncidentChange], list[Incident]]:
+        """What changed since the look before, and what is open, the gravest first; ``now`` is the run's own time."""
+        self._since = now if self._since is None else self._since
+        found = self._run.incidents(since=self._since)
+        changes = [change for one in found for change in self._change(one)]
+        self._known |= {one.incident_id: one for one in found}
+        return changes, in_order([one for one in found if one.is_open])
+
+    def _change(self, one: Incident) -> Iterator[IncidentChange]:
+        known = self._known.get(one.incident_id)
+        if known is None or one.is_open != known.is_open:
+            yield IncidentChange("open" if one.is_open else "over", one)
+        elif GRAVEST_FIRST.get(one.severity, 3) < GRAVEST_FIRST.get(known.severity, 3):
+            yield IncidentChange("graver", one)
+        if (one.acknowledged is None) != (known is None or known.acknowledged is None):
+            yield IncidentChange("acknowledged" if one.acknowledged is not None else "unacknowledged", one)
+
+
+def change_words(change: IncidentChange) -> str:
+    """The change in a line."""
+    one = change.incident
+    words = f"incident {short_id(one.incident_id)} {change.what}"
+    if change.what == "acknowledged" and one.acknowledged is not None:
+        words += f" by {visible(one.acknowledged.author, 80)}"
+    return f"{words}  {visible(one.severity, 20)}: {visible(one.summary, 200)}"
 
 
 def watch_until_over(run: Run, view: View, wait: Callable[[], None]) -> None:
@@ -43,6 +97,7 @@ def watch_until_over(run: Run, view: View, wait: Callable[[], None]) -> None:
     """
     shown = -1
     seen = False
+    incidents = IncidentWatch(run)
     while True:
         try:
             summary = run.summary()
@@ -52,6 +107,7 @@ def watch_until_over(run: Run, view: View, wait: Callable[[], None]) -> None:
                 since = max(0.0, this_minute - 60 * (STRIP_MINUTES - 1))
                 view.show(summary, list(run.minutes(since=since)))
                 shown = summary.stored.version
+            view.flag(*incidents.look(summary.end))
             if summary.status != RUNNING:
                 return
         except AwayError as error:
@@ -100,6 +156,12 @@ class LineView:
         )
         self._write("  ".join(parts))
 
+    def flag(self, changes: Sequence[IncidentChange], are_open: Sequence[Incident]) -> None:  # noqa: ARG002 - the other view draws them
+        """Write a line for each change."""
+        for change in changes:
+            self._said = ""
+            self._write(change_words(change))
+
     def say(self, sentence: str) -> None:
         """Write it, once."""
         if sentence != self._said:
@@ -114,6 +176,9 @@ class LiveView:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
         self._report: RenderableType = Text("")
+        self._below: RenderableType = Text("")
+        self._latest: list[IncidentChange] = []
+        self._drawn: list[str] = []
 
     def __enter__(self) -> LiveView:
         self._live.__enter__()
@@ -135,13 +200,29 @@ class LiveView:
         stands = f"as of {instant(us(summary.stored.as_of), with_seconds=True)} UTC, version {summary.stored.version}"
         page.line(stands + ("; Ctrl-C ends this" if summary.status == RUNNING else ""), "dim")
         self._report = Group(*page.parts)
-        self._live.update(self._report, refresh=True)
+        self._live.update(Group(self._report, self._below), refresh=True)
+
+    def flag(self, changes: Sequence[IncidentChange], are_open: Sequence[Incident]) -> None:
+        """Draw what is open below the report, and what changed last."""
+        self._latest = [*self._latest, *changes][-NUM_CHANGES:]
+        page = _Collected(self._console)
+        if are_open:
+            page.heading(count(len(are_open), "open incident"))
+            show_table(are_open[:NUM_OPEN], page)
+        for change in self._latest:
+            if not change.incident.is_open:
+                page.line(change_words(change), "dim")
+        self._below = Group(*page.parts)
+        drawn = [each.incident_id for each in are_open]
+        if changes or drawn != self._drawn:
+            self._live.update(Group(self._report, self._below), refresh=True)
+        self._drawn = drawn
 
     def say(self, sentence: str) -> None:
         """Draw it below the report."""
         page = _Collected(self._console)
         page.line(sentence, "yellow")
-        self._live.update(Group(self._report, *page.parts), refresh=True)
+        self._live.update(Group(self._report, self._below, *page.parts), refresh=True)
 
 
 class _Collected(Page):

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from tachograph_collector.cli.watching import LineView, LiveView, View, watch_until_over
 from tachograph_collector.client import AwayError, ProblemError, UnknownRunError
+from tachograph_collector.client.incident_records import Acknowledgement, Incident
 from tachograph_collector.client.records import Details, Minute, Records, RunSummary, Stored
 
 T0 = 1_800_000_000.0  # 2027-01-15 08:00 UTC
@@ -46,8 +47,10 @@ class Run:
 
     name = "r"
 
-    def __init__(self, *says: RunSummary | Exception) -> None:
+    def __init__(self, *says: RunSummary | Exception, flagged: list[list[Incident]] | None = None) -> None:
         self.says = list(says)
+        self.flagged = flagged or []
+        self.asked_since: list[float] = []
         self.since: list[float] = []
 
     def summary(self) -> RunSummary:
@@ -55,6 +58,11 @@ class Run:
         if isinstance(said, Exception):
             raise said
         return said
+
+    def incidents(self, since: float) -> Records[Incident]:
+        self.asked_since.append(since)
+        found = self.flagged.pop(0) if self.flagged else []
+        return Records(Incident, found)
 
     def minutes(self, since: float) -> Records[Minute]:
         self.since.append(since)
@@ -176,3 +184,53 @@ def test_a_hostile_name_moves_no_cursor() -> None:
     LineView(lines.append).show(hostile, [])
     assert "\x1b" not in lines[0]
     assert "\n" not in lines[0]
+
+
+def flagged(number: int = 1, **more: Any) -> Incident:
+    """An open hang, unless told otherwise."""
+    told: dict[str, Any] = {
+        "incident_id": f"{number}f1c2d0b7a9e", "run": "r", "detector": "hang", "subject": "run", "severity": "warning",
+        "is_open": True, "opened_at": T0 + 60, "found_at": T0 + 90, "updated_at": T0 + 90,
+        "summary": f"the job \x1b[31mhangs {number}",
+    }  # fmt: skip
+    return Incident(**(told | more))
+
+
+def test_what_becomes_of_incidents_is_written_once_as_it_happens() -> None:
+    acknowledged = Acknowledgement(at=T0, author="ada")
+    over = flagged(is_open=False, severity="critical", acknowledged=acknowledged, cleared_at=T0 + 120)
+    run = Run(
+        *(summary(1.1, 5) for _ in range(6)),
+        summary(1.2, 6, "completed"),
+        flagged=[
+            [],
+            [flagged()],
+            [flagged()],
+            [flagged(severity="critical"), flagged(2)],
+            [flagged(severity="critical", acknowledged=acknowledged), flagged(2)],
+            [over, flagged(2)],
+            [over, flagged(2)],
+        ],
+    )
+    lines: list[str] = []
+    watched(run, LineView(lines.append))
+    assert [line for line in lines if line.startswith("incident")] == [
+        "incident 1f1c2d0b open  warning: the job \\x1b[31mhangs 1",
+        "incident 1f1c2d0b graver  critical: the job \\x1b[31mhangs 1",
+        "incident 2f1c2d0b open  warning: the job \\x1b[31mhangs 2",
+        "incident 1f1c2d0b acknowledged by ada  critical: the job \\x1b[31mhangs 1",
+        "incident 1f1c2d0b over  critical: the job \\x1b[31mhangs 1",
+    ]
+    assert run.asked_since == [T0 + 66] * 7, "since the watch began, so that what is over is seen"
+
+
+def test_what_is_open_stands_below_the_report() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120, color_system=None)
+    run = Run(summary(1.1, 5), summary(2.1, 6, "failed"), flagged=[[flagged(), flagged(2)], [flagged()]])
+    with LiveView(console) as view:
+        watched(run, view)
+    last = out.getvalue().rpartition("open incident")[2]
+    assert "1f1c2d0b" in last
+    assert "2f1c2d0b" not in last
+    assert "\x1b[31mhangs" not in out.getvalue()
