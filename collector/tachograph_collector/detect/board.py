@@ -11,10 +11,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from tachograph_collector.detect.consequences import cause_of
 from tachograph_collector.detect.settings import Common
-from tachograph_collector.detect.verdict import SEVERITIES, Change, Incident, Verdict, incident_id
+from tachograph_collector.detect.verdict import SEVERITIES, Change, Cost, Incident, Verdict, incident_id
 
 SECOND_US: Final = 1_000_000
+RECENT: Final = 50
+"""Of the incidents that are over so many are looked through for a cause."""
 MAX_CLOSED: Final = 10_000
 """Incidents that are over and still held; of more the oldest go, counted."""
 
@@ -99,11 +102,12 @@ class Board:
                 advice=verdict.advice,
                 is_replayed=self.is_replayed,
                 cost=verdict.cost,
-                consequence_of=verdict.consequence_of,
+                consequence_of=self._cause(verdict),
             )
             self._open[key] = incident
             self.sights.setdefault(verdict.detector, Sight()).num_verdicts += 1
             self._changes.append(Change("opened", incident))
+            self._link(incident)
             return
         worse = SEVERITIES.index(verdict.severity) > SEVERITIES.index(before.severity)
         if not worse and not is_final and at_us - before.updated_us < self._update_us:
@@ -116,17 +120,48 @@ class Board:
             evidence=verdict.evidence,
             advice=verdict.advice,
             cost=verdict.cost,
-            consequence_of=verdict.consequence_of or before.consequence_of,
+            consequence_of=before.consequence_of or self._cause(verdict),
         )
         self._changes.append(Change("updated", after))
 
-    def clear(self, at_us: int, detector: str, subject: str, outcome: str = "recovered") -> None:
-        """What was open of this subject is over; nothing happens where nothing was."""
+    def recent(self) -> list[Incident]:
+        """The open incidents, and the last that are over."""
+        return [*self._open.values(), *self._closed[-RECENT:]]
+
+    def _cause(self, verdict: Verdict) -> str | None:
+        if verdict.consequence_of is not None:
+            return verdict.consequence_of
+        cause = cause_of(verdict, self.recent())
+        return None if cause is None else cause.incident_id
+
+    def _link(self, cause: Incident) -> None:
+        """What was found before it, and follows from it, is said to."""
+        for key, one in list(self._open.items()):
+            if one.consequence_of is None and cause_of(one, [cause]) is not None:
+                self._open[key] = after = msgspec.structs.replace(one, consequence_of=cause.incident_id)
+                self._changes.append(Change("updated", after))
+        for place in range(max(0, len(self._closed) - RECENT), len(self._closed)):
+            one = self._closed[place]
+            if one.consequence_of is None and cause_of(one, [cause]) is not None:
+                self._closed[place] = after = msgspec.structs.replace(one, consequence_of=cause.incident_id)
+                self._changes.append(Change("updated", after))
+
+    def clear(
+        self, at_us: int, detector: str, subject: str, outcome: str = "recovered", cost: Cost | None = None
+    ) -> None:
+        """What was open of this subject is over; nothing happens where nothing was.
+
+        ``cost`` is what it came to, where that is more than was said last. What is withdrawn has cost nothing.
+        """
         before = self._open.pop((detector, subject), None)
         if before is None:
             return
         after = msgspec.structs.replace(
-            before, cleared_us=max(at_us, before.opened_us), updated_us=max(at_us, before.updated_us), outcome=outcome
+            before,
+            cleared_us=max(at_us, before.opened_us),
+            updated_us=max(at_us, before.updated_us),
+            outcome=outcome,
+            cost=None if outcome.startswith("withdrawn") else cost or before.cost,
         )
         self._closed.append(after)
         if len(self._closed) > MAX_CLOSED:

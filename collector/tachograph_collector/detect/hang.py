@@ -30,10 +30,12 @@ from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.columns import Array, StepColumns
 from tachograph_collector.detect.course import SECOND_US, Course
 from tachograph_collector.detect.settings import Common, Hang
-from tachograph_collector.detect.verdict import Evidence, Verdict
+from tachograph_collector.detect.verdict import Cost, Evidence, Verdict
 
 NAME: Final = "hang"
 WITHDRAWN: Final = "withdrawn: steps had gone on, their records were missing"
+UNANNOUNCED_TIMES: Final = 2.0
+"""Where evaluations are told of at their end only, any silence may be one, of up to so many times the longest."""
 LEEWAY_US: Final = 5 * SECOND_US
 _LOADING: Final = frozenset({"reload", "warmup", "compile"})
 
@@ -50,12 +52,17 @@ class HangState(Struct):
     """Of the last records: how many steps on from the one before, for each step that it tells the time of."""
     saves_s: list[float] = field(default_factory=list)
     evals_s: list[float] = field(default_factory=list)
+    unannounced_s: list[float] = field(default_factory=list)
+    """Evaluations that were told of at their end only: until then they look like a hang."""
     save_start_us: int | None = None
     eval_start_us: int | None = None
     ranks: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     steps: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The last step of each of ``ranks``."""
     is_said: bool = False
+    said_us: int = 0
+    """When it was; it is renewed so many times ``common.update_s`` later."""
+    said_limit_s: float = 0.0
 
 
 class HangDetector:
@@ -71,8 +78,14 @@ class HangDetector:
     def reset(self, at_us: int) -> None:
         """A new attempt: what was usual before says nothing now."""
         self._alive(at_us, "attempt ended")
-        saves_s, evals_s = self.state.saves_s, self.state.evals_s
-        self.state = HangState(doing="start", since_us=at_us, saves_s=saves_s, evals_s=evals_s)
+        before = self.state
+        self.state = HangState(
+            doing="start",
+            since_us=at_us,
+            saves_s=before.saves_s,
+            evals_s=before.evals_s,
+            unannounced_s=before.unannounced_s,
+        )
 
     def limit_s(self) -> float | None:
         """How long what goes on now may go on without a sign; None where nothing is expected."""
@@ -84,9 +97,10 @@ class HangDetector:
                 p95_s = float(np.quantile(state.intervals_s, 0.95))
                 longest_s = max(state.intervals_s)
                 sparseness = max(1.0, _median(state.strides))
-                return sparseness * max(
+                steps_s = sparseness * max(
                     settings.least_s, settings.p95_times * p95_s, settings.longest_times * longest_s
                 )
+                return max(steps_s, UNANNOUNCED_TIMES * max(state.unannounced_s, default=0.0))
             case "start":
                 return settings.first_step_s
             case "load":
@@ -100,14 +114,26 @@ class HangDetector:
 
     def advance(self, to_us: int, not_before_us: int = 0) -> None:
         """Nothing happened until ``to_us``. Silence counts from ``not_before_us`` where that is after the last sign."""
-        limit_s = None if self.state.is_said else self.limit_s()
+        if self.state.is_said:
+            self._renew(to_us)
+            return
+        limit_s = self.limit_s()
         if limit_s is None:
             return
         due_us = max(self.state.since_us, not_before_us) + round(limit_s * SECOND_US)
         if to_us < due_us:
             return
-        self.state.is_said = True
+        self.state.is_said, self.state.said_us, self.state.said_limit_s = True, due_us, limit_s
+        self._board.evaluated(NAME)
         self._say(due_us, limit_s)
+        self._renew(to_us)
+
+    def _renew(self, to_us: int) -> None:
+        """Say how long it has lasted by now, at moments that don't depend on who looks when."""
+        every_us = max(1, round(self._common.update_s * SECOND_US))
+        times = (to_us - self.state.said_us) // every_us
+        if times > 0:
+            self._say(self.state.said_us + times * every_us, self.state.said_limit_s)
 
     def rows(self, columns: StepColumns) -> None:
         """Take the steps of all ranks."""
@@ -179,6 +205,10 @@ class HangDetector:
                 if event.dur is not None:
                     state.evals_s.append(event.dur)
                     del state.evals_s[:-20]
+                    if state.eval_start_us is None:
+                        state.unannounced_s.append(event.dur)
+                        del state.unannounced_s[:-20]
+                state.eval_start_us = None
                 if (
                     state.is_said
                     and event.dur is not None
@@ -205,7 +235,11 @@ class HangDetector:
     def _alive(self, at_us: int, outcome: str) -> None:
         if self.state.is_said:
             self.state.is_said = False
-            self._board.clear_all(at_us, NAME, outcome)
+            for one in self._board.open(NAME):
+                self._board.clear(at_us, NAME, one.subject, outcome, self._cost(one.opened_us, at_us))
+
+    def _cost(self, since_us: int, at_us: int) -> Cost | None:
+        return self._course.cost(max(0, at_us - since_us) / SECOND_US, "time that all stood still")
 
     def _say(self, at_us: int, limit_s: float) -> None:
         state, course = self.state, self._course
@@ -219,7 +253,6 @@ class HangDetector:
         what = {"start": "before the first step", "load": "while loading", "train": "in training"}
         where = what.get(state.doing, "in a save" if state.doing == "save" else "in an evaluation")
         node = course.nodes.get(ranks[0]) if len(ranks) == 1 else None
-        self._board.evaluated(NAME)
         self._board.say(
             at_us,
             Verdict(
@@ -243,6 +276,7 @@ class HangDetector:
                 ),
                 node=node,
                 rank=ranks[0] if len(ranks) == 1 else None,
+                cost=self._cost(state.since_us, at_us),
             ),
         )
 

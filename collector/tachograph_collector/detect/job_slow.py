@@ -119,5 +119,6 @@ class JobSlowDetector:
                         "cost_gpu_hours": course.gpu_hours(state.lost_s),
                     },
                 ),
+                cost=course.cost(state.lost_s, "steps that are slower than in the best half hour"),
             ),
         )

@@ -17,7 +17,7 @@ from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import Course, Point
 from tachograph_collector.detect.settings import LossSettings
 from tachograph_collector.detect.tail import Tail
-from tachograph_collector.detect.verdict import Evidence, Severity, Verdict
+from tachograph_collector.detect.verdict import Cost, Evidence, Severity, Verdict
 
 SPIKE: Final = "loss_spike"
 NAN: Final = "nan"
@@ -74,6 +74,8 @@ class LossState(Struct):
     num_missing: int = 0
     last_loss_us: int = 0
     skipped: list[int] = field(default_factory=list)
+    num_skipped: int = 0
+    """Skipped steps since the last stretch without any."""
     norms: list[float] = field(default_factory=list)
     num_odd_norms: int = 0
     tail: Tail = field(default_factory=Tail)
@@ -277,11 +279,13 @@ class LossDetector:
                     more={
                         "first_step": spike.first_step,
                         "num_points": spike.num_points,
+                        "in_question_s": (point.t_us - spike.since_us) / 1e6,
                         "robust_deviation": None if math.isinf(fit.deviation) else fit.deviation,
                         **more,
                     },
                 ),
                 advice=self._advice(spike, more),
+                cost=self._cost(point, spike, more),
             ),
         )
 
@@ -298,6 +302,13 @@ class LossDetector:
             "skip_from_step": save.step + 1,
             "skip_to_step": max(spike.last_high_step, spike.first_step),
         }
+
+    def _cost(self, point: Point, spike: Spike, more: dict[str, float | int | str | list[int] | None]) -> Cost | None:
+        """What going back would cost; where that can't be, the work since it began, which may be in vain."""
+        back_s = more.get("go_back_cost_s")
+        if isinstance(back_s, float):
+            return self._course.cost(back_s, f"work to do again, if it goes back to step {more['go_back_to_step']}")
+        return self._course.cost((point.t_us - spike.since_us) / 1e6, "work since it began, in vain if it stays")
 
     def _advice(self, spike: Spike, more: dict[str, float | int | str | list[int] | None]) -> str:
         back = more["go_back_to_step"]
@@ -377,6 +388,7 @@ class LossDetector:
                 ),
                 advice="stop it: each further step is work done on a dead model"
                 + ("" if save is None else f"; look whether the checkpoint of step {save.step} is older than the NaN"),
+                cost=course.cost(poisoned_s, "poisoned: trained after the model had turned NaN"),
             ),
         )
 
@@ -394,6 +406,9 @@ class LossDetector:
         state.skipped.append(point.t_us if is_skip else 0)
         del state.skipped[: -settings.skipped_n]
         num = sum(one > 0 for one in state.skipped)
+        state.num_skipped += is_skip
+        if num == 0:
+            state.num_skipped = 0
         if num > settings.skipped_k:
             self._board.say(
                 point.t_us,
@@ -409,6 +424,11 @@ class LossDetector:
                         threshold=float(settings.skipped_k),
                         num_samples=len(state.skipped),
                         unit="steps",
+                        more={"num_skipped": state.num_skipped},
+                    ),
+                    cost=self._course.cost(
+                        None if self._course.one_s is None else state.num_skipped * self._course.one_s,
+                        "steps that changed nothing",
                     ),
                 ),
             )

@@ -252,6 +252,7 @@ class RunDetectors:
         self._loss.reset(at_us)
         self._nodes.begin(at_us)
         self._corruption.begin(at_us)
+        self._restarts.end(at_us)
         self._course.begin(name, at_us)
         self._hang.reset(at_us)
         self._slow.reset(at_us)

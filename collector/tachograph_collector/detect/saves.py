@@ -28,7 +28,7 @@ from tachograph_agent.events import (
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import SECOND_US, Course
 from tachograph_collector.detect.settings import Checkpoints, Retention
-from tachograph_collector.detect.verdict import Evidence, Verdict
+from tachograph_collector.detect.verdict import Cost, Evidence, Verdict
 
 OVERDUE: Final = "checkpoint_overdue"
 SLOW: Final = "checkpoint_slow"
@@ -37,6 +37,7 @@ PERSIST: Final = "checkpoint_persist"
 BACKWARDS: Final = "checkpoint_backwards"
 RETENTION: Final = "retention"
 MAX_INTERVALS: Final = 20
+RENEW_US: Final = 60 * SECOND_US
 
 
 class Save(Struct):
@@ -46,6 +47,8 @@ class Save(Struct):
     start_us: int
     rank: int | None = None
     is_saved: bool = False
+    blocked_s: float | None = None
+    """How long it held training up."""
 
 
 class SavesState(Struct):
@@ -70,6 +73,10 @@ class SavesState(Struct):
     first_landed_us: int | None = None
     has_deletions: bool = False
     is_said: bool = False
+    said_us: int = 0
+    said_limit_s: float = 0.0
+    slow_lost_s: float = 0.0
+    """By how much the saves were slower that the open incident is about."""
 
 
 class SavesDetector:
@@ -116,34 +123,45 @@ class SavesDetector:
             why = "the source can't show saves" if state.is_unseen else "no interval between saves is known"
             self._board.sight(OVERDUE, "blind", why)
             return
-        if state.clock_us is None or state.is_said:
+        if state.clock_us is None:
             return
-        limit_s = max(settings.overdue_times * interval_s, settings.overdue_least_s)
-        due_us = max(state.clock_us, not_before_us) + round(limit_s * SECOND_US)
-        if to_us < due_us:
-            return
-        state.is_said = True
-        self._board.evaluated(OVERDUE)
-        waited_s = (due_us - state.clock_us) / SECOND_US
+        limit_s = (
+            state.said_limit_s if state.is_said else max(settings.overdue_times * interval_s, settings.overdue_least_s)
+        )
+        if not state.is_said:
+            due_us = max(state.clock_us, not_before_us) + round(limit_s * SECOND_US)
+            if to_us < due_us:
+                return
+            state.is_said, state.said_us, state.said_limit_s = True, due_us, limit_s
+            self._board.evaluated(OVERDUE)
+            self._say_overdue(due_us, interval_s, limit_s, state.clock_us)
+        # Renewed at moments that don't depend on who looks when.
+        times = (to_us - state.said_us) // RENEW_US
+        if times > 0:
+            self._say_overdue(state.said_us + times * RENEW_US, interval_s, limit_s, state.clock_us)
+
+    def _say_overdue(self, at_us: int, interval_s: float, limit_s: float, since_us: int) -> None:
+        waited_s = (at_us - since_us) / SECOND_US
         hours = self._course.gpu_hours(waited_s)
         risk = "" if hours is None else f"; {hours:.1f} GPU-hours are at risk"
         self._board.say(
-            due_us,
+            at_us,
             Verdict(
                 detector=OVERDUE,
                 subject="run",
                 severity="critical",
-                since_us=state.clock_us,
+                since_us=since_us,
                 summary=f"no save has landed for {waited_s / 60:.0f} min, usually one does every {interval_s / 60:.0f}"
                 + risk,
                 evidence=Evidence(
                     value=waited_s,
                     baseline=interval_s,
                     threshold=limit_s,
-                    num_samples=len(state.intervals_s),
+                    num_samples=len(self.state.intervals_s),
                     unit="s",
                     more={"at_risk_gpu_hours": hours},
                 ),
+                cost=self._course.cost(waited_s, "work at risk until a save lands"),
             ),
         )
 
@@ -153,7 +171,7 @@ class SavesDetector:
         for save in [one for one in self.state.pending if to_us >= one.start_us + limit_us]:
             self.state.pending.remove(save)
             what = "was saved and never landed" if save.is_saved else "began and never ended"
-            self._say_not_landed(save.start_us + limit_us, save.start_us, save.step, what)
+            self._say_not_landed(save.start_us + limit_us, save.start_us, save.step, what, save.blocked_s)
 
     # -- what is told ------------------------------------------------------------------------------------------------
 
@@ -215,6 +233,7 @@ class SavesDetector:
                 self._took(event.step, at_us, took_s, settings)
         if mine is not None:
             mine.is_saved = True
+            mine.blocked_s = event.dur if event.dur is not None else (at_us - mine.start_us) / SECOND_US
         if event.mode == "sync" and (event.tier or "storage") in ("storage", "peer"):
             self._landed(event.step, at_us)
 
@@ -236,6 +255,7 @@ class SavesDetector:
         usual_s = float(np.median(state.blocking_s))
         if took_s > settings.slow_times * usual_s and took_s - usual_s >= 1.0:
             hours = self._course.gpu_hours(took_s - usual_s)
+            state.slow_lost_s = took_s - usual_s + (state.slow_lost_s if self._board.open(SLOW) else 0.0)
             self._warn(
                 SLOW,
                 at_us,
@@ -249,6 +269,7 @@ class SavesDetector:
                     unit="s",
                     more={"step": step, "cost_gpu_hours": hours},
                 ),
+                cost=self._course.cost(state.slow_lost_s, "saves that took longer than usual"),
             )
         else:
             self._board.clear(at_us, SLOW, "run")
@@ -290,9 +311,10 @@ class SavesDetector:
         self._board.clear(at_us, OVERDUE, "run")
         self._board.clear(at_us, NOT_LANDED, "run", "a later save landed")
         for save in passed:
-            self._say_not_landed(at_us, save.start_us, save.step, "was overtaken by a later one and never landed")
+            what = "was overtaken by a later one and never landed"
+            self._say_not_landed(at_us, save.start_us, save.step, what, save.blocked_s)
 
-    def _say_not_landed(self, at_us: int, since_us: int, step: int, what: str) -> None:
+    def _say_not_landed(self, at_us: int, since_us: int, step: int, what: str, blocked_s: float | None = None) -> None:
         newest = max((one.step for one in self._course.landed), default=None)
         left = "no save has landed yet" if newest is None else f"the newest that did is of step {newest}"
         self._board.evaluated(NOT_LANDED)
@@ -302,6 +324,7 @@ class SavesDetector:
             since_us,
             f"the save of step {step} {what}: {left}",
             Evidence(unit="step", value=float(step), more={"step": step, "newest_landed_step": newest}),
+            cost=self._course.cost(blocked_s, "time that the save held training up, for nothing"),
         )
 
     def _say_backwards(self, at_us: int, step: int, before: int) -> None:
@@ -349,7 +372,14 @@ class SavesDetector:
             )
 
     def _warn(
-        self, detector: str, at_us: int, since_us: int, summary: str, evidence: Evidence, advice: str | None = None
+        self,
+        detector: str,
+        at_us: int,
+        since_us: int,
+        summary: str,
+        evidence: Evidence,
+        advice: str | None = None,
+        cost: Cost | None = None,
     ) -> None:
         self._board.say(
             at_us,
@@ -361,5 +391,6 @@ class SavesDetector:
                 summary=summary,
                 evidence=evidence,
                 advice=advice,
+                cost=cost,
             ),
         )

@@ -142,6 +142,10 @@ class Restarts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempts: Annotated[int, Meta(ge=2)] = 5
     within_s: _Above0 = 1800.0
     without_progress: Annotated[int, Meta(ge=2)] = 3
+    suspect_attempts: Annotated[int, Meta(ge=2, le=15)] = 3
+    """A node of each of so many attempts in a row …"""
+    short_s: _Above0 = 600.0
+    """… none of which lasted so long is a suspect, where other nodes changed."""
 
 
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

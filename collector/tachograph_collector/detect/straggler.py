@@ -223,7 +223,8 @@ class StragglerDetector:
                 calm[members] = mine < settings.clear_ratio * middle
             flagged[members] = over
             if over.sum() > self._common.group_share * heard.sum():
-                self._say_group(at_us, members[over], int(heard.sum()), middle)
+                impact = (float(np.max(mine[over])) - middle) / step_s
+                self._say_group(at_us, members[over], int(heard.sum()), middle, impact)
                 flagged[members], is_group = False, True
         if num_judged:
             self._board.evaluated(NAME, num_judged)
@@ -298,7 +299,8 @@ class StragglerDetector:
         severity: Severity = "critical" if critical else "warning"
         open_now = self._board.open(NAME, subject)
         since_us = open_now[0].opened_us if open_now else int(self.state.since_us[places].min())
-        gpu_hours = None if impact is None else course.gpu_hours(impact * (at_us - since_us) / 1e6)
+        lost_s = None if impact is None else impact * (at_us - since_us) / 1e6
+        gpu_hours = None if lost_s is None else course.gpu_hours(lost_s)
         per_day = None if impact is None else course.gpu_hours(impact * 86_400)
         who = f"rank {rank}" if subject.startswith("rank") else f"{subject} ({len(places)} of its ranks)"
         where = f" on {node}" if node is not None and subject.startswith("rank") else ""
@@ -329,6 +331,7 @@ class StragglerDetector:
                 advice=None if node is None else _drain(node, per_day),
                 node=node,
                 rank=rank if subject.startswith("rank") else None,
+                cost=course.cost(lost_s, "steps that are slower for it, times the whole job"),
             ),
         )
 
@@ -340,7 +343,9 @@ class StragglerDetector:
                 slow = state.work_s[window, place] >= value[place] - excess[place] / 2
             state.since_us[place] = state.times_us[window][int(np.argmax(slow))]
 
-    def _say_group(self, at_us: int, places: Array, num_heard: int, middle: float) -> None:
+    def _say_group(self, at_us: int, places: Array, num_heard: int, middle: float, impact: float) -> None:
+        open_now = self._board.open(GROUP, "run")
+        since_us = open_now[0].opened_us if open_now else int(self.state.times_us[0])
         ranks = [self.state.ranks[int(place)] for place in places]
         self._board.say(
             at_us,
@@ -348,7 +353,7 @@ class StragglerDetector:
                 detector=GROUP,
                 subject="run",
                 severity="warning",
-                since_us=int(self.state.times_us[0]),
+                since_us=since_us,
                 summary=f"{len(ranks)} of {num_heard} ranks work much longer than the others: no one rank is to blame",
                 evidence=Evidence(
                     value=float(len(ranks)),
@@ -356,7 +361,14 @@ class StragglerDetector:
                     threshold=self._common.group_share * num_heard,
                     num_samples=num_heard,
                     unit="ranks",
-                    more={"ranks": ranks[:64], "median_work_s": middle},
+                    more={
+                        "ranks": ranks[:64],
+                        "median_work_s": middle,
+                        "impact_of_step": None if np.isnan(impact) else impact,
+                    },
+                ),
+                cost=self._course.cost(
+                    impact * (at_us - since_us) / 1e6, "steps that are slower for the slowest of them, times the job"
                 ),
             ),
         )
@@ -457,6 +469,7 @@ class StragglerDetector:
                 ),
                 node=node,
                 rank=rank,
+                cost=self._course.cost(cost_s, "time that the others waited for it"),
             ),
             is_final=is_final,
         )

@@ -69,4 +69,4 @@ def weissman(largest: list[float], num_points: int, once_in: float) -> float | N
         return None
     index = sum(math.log(one / least) for one in largest[1:]) + USUAL_WEIGHT * USUAL_INDEX
     index /= num + USUAL_WEIGHT
-    return least * max(1.0, num * once_in / num_points) ** index
+    return least * math.pow(max(1.0, num * once_in / num_points), index)

@@ -63,7 +63,10 @@ def test_a_save_is_overdue_after_twice_the_interval_but_half_an_hour_at_least():
     assert kinds([incident]) == [("checkpoint_overdue", "critical")]
     landed_us = round((at(360) + 4.1) * 1e6)
     assert (incident.opened_us, incident.found_us) == (landed_us, landed_us + 1_800_000_000)
-    assert incident.evidence.more["at_risk_gpu_hours"] == pytest.approx(32.0)
+    at_risk_s = (incident.updated_us - incident.opened_us) / 1e6
+    assert at_risk_s == pytest.approx(at(800) - at(360) - 4.1, abs=62)
+    assert incident.evidence.more["at_risk_gpu_hours"] == pytest.approx(at_risk_s * 64 / 3600)
+    assert incident.cost.gpu_hours == pytest.approx(at_risk_s * 64 / 3600)
 
 
 def test_what_is_overdue_is_over_when_one_lands_or_the_attempt_ends():
