@@ -14,21 +14,18 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, microseconds
 
 from tachograph_collector.detect import Settings, Sight
-from tachograph_collector.detect import StateError as DetectorStateError
 from tachograph_collector.ledger import Books, Details, Ledger, StateError
 from tachograph_collector.live import silence
-from tachograph_collector.live.detector_states import read_detectors, save_detectors
+from tachograph_collector.live.detecting import Detecting, Moment
 from tachograph_collector.live.generation import Generation, Standing, Written
-from tachograph_collector.live.incidents import IncidentRows, write_sights
 from tachograph_collector.live.leases import Lease, hold
 from tachograph_collector.live.pace import SECOND, Pace
 from tachograph_collector.live.silence import Conclusion, Silence, SilenceState, node_rows
 from tachograph_collector.live.snapshot import LiveRun
-from tachograph_collector.live.watching import Watching
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.folded import (
     Stamp,
@@ -50,8 +47,6 @@ from tachograph_collector.store.writer import Batch, store
 
 MINUTE: Final = 60 * SECOND
 STATE_VERSION: Final = "2"
-BEHIND_US: Final = 10 * SECOND
-"""A look that comes so much later than it was due was kept from somebody; silence is held against nobody meanwhile."""
 EVENTS_A_TURN: Final = 50_000
 
 
@@ -117,25 +112,19 @@ class RunFolder:
         self.last_received_us = 0
         self.views: tuple[LiveRun, ...] = ()
         self.state_was_refused: str | None = None
-        self.detectors_were_refused: str | None = None
-        self.watching = Watching(name, settings)
+        self.detecting = Detecting(lease.run, name, pace, settings, lease.folded_until_us)
         self._database = database
         self._pace = pace
         self._monotonic_us = monotonic_us
         self._source = StoredSteps(database, lease.run, 0)
         self._ledger = self._new_ledger()
         self._silence = Silence(name, lease.run.run_id)
-        self._settings = settings
-        self._incidents = IncidentRows(lease.run, name)
-        self._look_due_us: int | None = None
-        self._looked_before_us: int | None = lease.folded_until_us
-        """Until when whoever folded it before has judged; None once that was judged here, too."""
         self._delay_us = pace.first_delay_us
         self._version = 0
         self._generations: dict[int, Generation] = {}
         self._reach_us: tuple[int, int] | None = None
         self._details_due_us = self._saved_at_us = self._wrote_at_us = monotonic_us()
-        self._nodes_due_us = self._sights_due_us = 0
+        self._nodes_due_us = 0
         self._saved_seq = -1
         self._save_cost_us = 0
         self._lag_us = 0
@@ -145,11 +134,6 @@ class RunFolder:
     def run(self) -> RunKey:
         """Whose events these are."""
         return self.lease.run
-
-    def set_settings(self, settings: Settings) -> None:
-        """Have the detectors judge by other thresholds from now on."""
-        self._settings = settings
-        self.watching.set_settings(settings)
 
     def _new_ledger(self) -> Ledger:
         return Ledger(self._source, self._pace.abandoned_us)
@@ -170,8 +154,7 @@ class RunFolder:
                 number: Generation(head, booked_so_far(connection, self.run, number)) for number, head in heads.items()
             }
             steps_pruned_us = pruned_before(connection, self.run, STEP)
-            of_detectors = read_detectors(connection, self.run)
-            self._incidents.take_up(connection)
+            self.detecting.open(connection)
         if row is not None and not from_scratch:
             try:
                 self._take_up(*row)
@@ -180,7 +163,8 @@ class RunFolder:
                 self._ledger = self._new_ledger()
                 self.seq = self._source.until_seq = 0
             else:
-                self._take_up_detectors(of_detectors)
+                self.detecting.note(self._silence.open())
+                self.detecting.go_on(self.seq)
         if self.seq == 0 and steps_pruned_us is not None:
             raise RunRefusedError(
                 f"run {self.name!r} can't be folded from its first event on: its steps before {steps_pruned_us} µs "
@@ -196,18 +180,6 @@ class RunFolder:
         self._silence = Silence(self.name, self.run.run_id, state.silence)
         self._delay_us, self.last_received_us = state.delay_us, state.last_received_us
         self.seq = self._saved_seq = seq
-
-    def _take_up_detectors(self, row: Row[int, str, bytes] | None) -> None:
-        """Go on from the detectors' state; where there is none, they begin afresh, with what stands open."""
-        self._incidents.note(self._silence.open())
-        if row is None or row.seq != self.seq:
-            self.detectors_were_refused = f"run {self.name!r}: no state of its detectors goes with the ledger's"
-            return
-        try:
-            self._incidents.note_held(self.watching.restore(row.version, row.data))
-        except DetectorStateError as error:
-            self.detectors_were_refused = str(error)
-            self.watching = Watching(self.name, self._settings)
 
     def is_save_due(self) -> bool:
         """Whether enough was folded, or time has passed, since the state was saved."""
@@ -235,7 +207,7 @@ class RunFolder:
                 "data": data,
             }
             upsert(connection, ledger_states, [row])
-            save_detectors(connection, self.run, self.seq, now_us, self.watching.save())
+            self.detecting.save(connection, self.seq, now_us)
         self._saved_seq, self._saved_at_us = self.seq, self._monotonic_us()
         self._save_cost_us = self._saved_at_us - begun_us
 
@@ -292,7 +264,7 @@ class RunFolder:
         if received:
             self.seq = self._source.until_seq = received[-1].seq
             self._ledger.add(events)
-            self.watching.hear(events, is_replay=self._is_replay)
+            self.detecting.hear(events, is_replay=self._is_replay)
             self._lag_us = max(0, now_us - received[-1].received_us)
             # It rises at once and falls slowly: agents tell at intervals, each at a time of its own.
             self._delay_us = min(self._pace.max_delay_us, max(lateness_us, self._delay_us * 49 // 50))
@@ -371,14 +343,15 @@ class RunFolder:
                     freeze=quiet,
                 )
             self._write_nodes(connection, now_us)
-            num_incidents, num_opened = self._incidents.write(connection, self.origin, at_us)
-            self._write_sights(connection, now_us, at_once=next_look_us is None)
+            num_incidents, num_opened = self.detecting.write(
+                connection, self.origin, at_us, self._own_sights(), sights_at_once=next_look_us is None
+            )
         if written.changed:
             self._version += 1
         for number in [number for number in self._generations if number not in books]:
             del self._generations[number]
         self._wrote_at_us = self._monotonic_us()
-        self._look_due_us = next_look_us
+        self.detecting.due_at(next_look_us)
         self._show(books, now_us, until_us)
         return Turn(
             now_us,
@@ -396,31 +369,26 @@ class RunFolder:
         )
 
     def _look(self, books: dict[int, Books], details: dict[int, Details], now_us: int, *, quiet: bool) -> None:
-        """Have the detectors judge what was read; live, as of when the books stand."""
-        is_over = quiet and (self._is_replay or all(each.status != "running" for each in books.values()))
-        newest, as_of_us = max(books, default=0), now_us - self._delay_us
-        if newest in details and (is_over or (not self._is_replay and self.watching.wants_books(as_of_us))):
-            as_of_us = books[newest].end_us if is_over else as_of_us
-            self.watching.judge(books[newest], details[newest], as_of_us, is_final=is_over and self._is_replay)
-        if self._looked_before_us and not self._is_replay:
-            self._incidents.note(self.watching.look_again(min(self._looked_before_us, now_us)))
-        self._looked_before_us = None
-        if is_over:
-            self._incidents.note(self.watching.finish(None if self._is_replay else now_us))
-        elif not self._is_replay:
-            on_time = self._look_due_us is not None and now_us <= self._look_due_us + BEHIND_US
-            self._incidents.note(self.watching.look(as_of_us, on_time=on_time))
-        self._incidents.note(self._silence.take_incidents())
-        self._incidents.close_forgotten(now_us, at_once=is_over)
-        if is_over and newest and books[newest].status != "running":
-            self._incidents.close_all(books[newest].end_us)
+        """Have the detectors judge what was read."""
+        newest = max(books, default=0)
+        self.detecting.note(self._silence.take_incidents())
+        self.detecting.look(
+            Moment(
+                now_us,
+                as_of_us=now_us - self._delay_us,
+                books=books.get(newest),
+                details=details.get(newest),
+                is_replay=self._is_replay,
+                is_over=quiet and (self._is_replay or all(each.status != "running" for each in books.values())),
+            )
+        )
 
     def _details(self, books: dict[int, Books], ledger_now_us: int | None, *, quiet: bool) -> dict[int, Details]:
         """The records behind the books: of runs about to be frozen, and of all if they can be afforded again."""
         begun_us = self._monotonic_us()
         due = begun_us >= self._details_due_us
         wanted = [number for number in books if due or (quiet and self._is_to_freeze(number, books[number]))]
-        if not self._is_replay and self.watching.wants_books(ledger_now_us or 0):
+        if not self._is_replay and self.detecting.wants_books(ledger_now_us or 0):
             wanted = sorted({*wanted, max(books)}) if books else []
         found = {number: self._ledger.details(books[number].run, ledger_now_us) for number in wanted}
         if due:
@@ -451,7 +419,7 @@ class RunFolder:
             looks += [(until_us // MINUTE + 1) * MINUTE + self._delay_us, now_us + self._pace.look_every_us]
             if self._silence.is_watching:
                 looks.append(now_us + self._pace.judge_every_us)
-            if self.watching.has_pending:
+            if self.detecting.has_pending:
                 looks.append(now_us + self._pace.settle_us)
         return min(looks, default=None)
 
@@ -465,16 +433,8 @@ class RunFolder:
         of_run: dict[str, object] = {"tenant_id": self.run.tenant_id, "run_id": self.run.run_id}
         upsert(connection, nodes, [{**of_run, **row} for row in node_rows(self._silence.take_heard())])
 
-    def _write_sights(self, connection: Connection, now_us: int, *, at_once: bool) -> None:
-        if now_us >= self._sights_due_us or at_once:
-            self._sights_due_us = now_us + self._pace.sights_every_us
-            write_sights(connection, self.run, self._sights(), now_us)
-
-    def _sights(self) -> dict[str, Sight]:
-        found = dict(self.watching.sights())
-        if not self._is_replay:
-            found[silence.NAME] = self._silence.sight()
-        return found
+    def _own_sights(self) -> dict[str, Sight]:
+        return {} if self._is_replay else {silence.NAME: self._silence.sight()}
 
     def _show(self, books: dict[int, Books], now_us: int, until_us: int) -> None:
         views = []
@@ -497,9 +457,9 @@ class RunFolder:
                     nodes=self._silence.counts(),
                     revision=generation.head.revision,
                     frozen_us=generation.head.frozen_us,
-                    incidents=self._incidents.open() if number == newest else (),
-                    sights=self._sights() if number == newest else {},
-                    detectors_fault=self.watching.fault,
+                    incidents=self.detecting.open_incidents() if number == newest else (),
+                    sights={**self.detecting.sights(), **self._own_sights()} if number == newest else {},
+                    detectors_fault=self.detecting.fault,
                 )
             )
         self.views = tuple(views)

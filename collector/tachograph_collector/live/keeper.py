@@ -185,7 +185,7 @@ class Keeper:
         fault = self._thresholds.standing.fault
         if self._thresholds.has_changed():
             for folder in self._folders.values():
-                folder.set_settings(self._thresholds.of(folder.name))
+                folder.detecting.set_settings(self._thresholds.of(folder.name))
         elif self._thresholds.standing.fault not in (None, fault):
             self._count(thresholds_refused=1)
 
@@ -241,16 +241,16 @@ class Keeper:
         if self._guarded(folder, folder.open) and folder.state_was_refused is not None:
             self._count(states_refused=1)
             logger.warning("%s; folding it from its first event on", folder.state_was_refused)
-        if folder.detectors_were_refused is not None:
+        if folder.detecting.was_refused is not None:
             self._count(detector_states_refused=1)
-            logger.info("%s; they begin afresh", folder.detectors_were_refused)
+            logger.info("%s; they begin afresh", folder.detecting.was_refused)
 
     # -- one run -----------------------------------------------------------------------------------------------------
 
     def _turn(self, run: RunKey) -> None:
         folder = self._folders[run]
         begun_us, begun_unix_ns = self._monotonic_us(), time.time_ns()
-        had_fault = folder.watching.fault is not None
+        had_fault = folder.detecting.fault is not None
         turns: list[Turn] = []
         try:
             if not self._guarded(folder, lambda: turns.append(folder.turn())):
@@ -267,7 +267,7 @@ class Keeper:
             failures_inferred=turn.num_inferred,
             failures_withdrawn=turn.num_withdrawn,
             incidents_opened=turn.num_opened,
-            detectors_failed=had_fault != (folder.watching.fault is not None),
+            detectors_failed=had_fault != (folder.detecting.fault is not None),
         )
         if turn.wrote and not turn.more:
             self._set_aside.pop(run, None)
