@@ -129,6 +129,22 @@ class Period(_ParamType):
         return seconds
 
 
+class Days(_ParamType):
+    """A time in days."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Days, from an hour's part of one to ten years."""
+        try:
+            days = float(str(value).strip().removesuffix("d"))
+        except ValueError:
+            days = math.nan
+        if not 0.04 <= days <= 3650:
+            self.fail(f"{value!r} is no number of days; expected 0.04 to 3650, such as 7", param, ctx)
+        return days
+
+
 class NumRuns(_Whole):
     """How many runs are listed."""
 

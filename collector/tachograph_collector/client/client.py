@@ -16,6 +16,7 @@ from tachograph_collector.client.address import address
 from tachograph_collector.client.errors import ClientError, ProblemError, UnknownRunError
 from tachograph_collector.client.incident_records import Incident, Sight
 from tachograph_collector.client.incidents import IncidentCalls, Names, filters
+from tachograph_collector.client.nodes import NodeCalls
 from tachograph_collector.client.records import Records
 from tachograph_collector.client.transport import Answer, Parameters, Transport, run_path
 from tachograph_collector.client.values import When, decoded, stranger, time_of
@@ -34,7 +35,7 @@ _EVENTS: Final = "application/x-ndjson"
 T = TypeVar("T", bound=Struct)
 
 
-class Client(IncidentCalls):
+class Client(IncidentCalls, NodeCalls):
     """One collector. Thread-safe; every call is one request or, of a long list, one a page.
 
     Without ``url`` and ``token`` the environment says them: ``TACHOGRAPH_URL`` (this machine's collector without it),
