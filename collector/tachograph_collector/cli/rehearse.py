@@ -6,17 +6,28 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from tachograph_collector.cli.errors import EXIT_CODES_HELP, GATE_FAILED, BadInputError, extra_missing
+from tachograph_collector.cli.errors import (
+    EXIT_CODES_HELP,
+    GATE_FAILED,
+    BadInputError,
+    DefectError,
+    ExtraMissingError,
+    extra_missing,
+)
 from tachograph_collector.cli.remote import told
+from tachograph_collector.report.text import visible
 
 if TYPE_CHECKING:
+    from tachograph_agent.events import AnyEvent
+
     from tachograph_collector.client import Client
     from tachograph_collector.rehearse.scenario import Scenario
 
@@ -28,6 +39,7 @@ Examples:
   tachograph rehearse
   tachograph rehearse --fault node-death@30s:node=n2 --fault loss-spike@90s:height=2
   tachograph rehearse --url https://tachograph.example --token-file token --json
+  tachograph rehearse --log run.jsonl --speed 30
   tachograph rehearse --list
 
 Exit code 1 says that something was not detected, or that something was said that nothing explains.
@@ -45,6 +57,9 @@ Exit code 1 says that something was not detected, or that something was said tha
     help="NAME[@TIME][:KEY=VALUE,...], may be repeated: all in one run. Without it, or as 'all': the drill.",
 )
 @click.option("--list", "as_list", is_flag=True, help="List the faults and what each takes, and end.")
+@click.option("--log", metavar="FILE", help="Play this recorded run, not a made-up one.")
+@click.option("--speed", type=click.FloatRange(0.01, 10_000), default=1.0, help="With --log: so many times as fast.")
+@click.option("--format", "format_name", metavar="NAME", help="With --log: read it as this format.")
 @click.option("--run", "run_name", metavar="NAME", help="Name of the run, or what the drill's names begin with.")
 @click.option("--nodes", "num_nodes", type=click.IntRange(1, 1024), default=4, help="Nodes of a run. Without it: 4.")
 @click.option("--ranks", type=click.IntRange(1, 64), default=2, help="Ranks of a node. Without it: 2.")
@@ -61,6 +76,9 @@ Exit code 1 says that something was not detected, or that something was said tha
 def rehearse(
     faults: tuple[str, ...],
     as_list: bool,
+    log: str | None,
+    speed: float,
+    format_name: str | None,
     run_name: str | None,
     num_nodes: int,
     ranks: int,
@@ -93,8 +111,14 @@ def rehearse(
     from tachograph_collector.rehearse.words import as_json as in_json
     from tachograph_collector.rehearse.words import table
 
+    if log is None and (speed != 1.0 or format_name is not None):
+        raise BadInputError("--speed and --format are for a recorded run; give --log FILE, or --step for faster steps")
+    read = None if log is None else _read(log, format_name)
+    made = _Made(faults, num_nodes, ranks, step_s, read, speed)
     prefix = run_name or f"rehearsal-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
-    _scenarios(faults, prefix, num_nodes, ranks, step_s, seed)  # what can't be is refused before anything is started
+    began_s = time.monotonic()
+    made.scenarios(prefix, seed)  # what can't be is refused before anything is started
+    made = replace(made, ahead_s=time.monotonic() - began_s)
     with ExitStack() as stack, _ended_by_sigterm(), told():
         try:
             if url is None:
@@ -106,7 +130,7 @@ def rehearse(
             again = 0
             while True:
                 name = prefix if not again else f"{prefix}-{again + 1}"
-                scenarios = _scenarios(faults, name, num_nodes, ranks, step_s, seed + again)
+                scenarios = made.scenarios(name, seed + again)
                 outcome = play(client, scenarios, lambda sentence: click.echo(sentence, err=True))
                 click.echo(in_json(outcome) if as_json else table(outcome), nl=False)
                 sys.stdout.flush()
@@ -121,28 +145,70 @@ def rehearse(
     return 0 if outcome.is_good else GATE_FAILED
 
 
-def _scenarios(
-    faults: tuple[str, ...], name: str, num_nodes: int, ranks: int, step_s: float, seed: int
-) -> list[Scenario]:
-    from tachograph_collector.rehearse import scenario
-    from tachograph_collector.rehearse.spelling import SpellingError, fault_from
-    from tachograph_collector.synthetic import CollectorPause, SyntheticError
+@dataclass(frozen=True)
+class _Made:
+    """What is played, as the command line asks for it."""
 
-    cluster = scenario.cluster_for(name, time.time(), num_nodes=num_nodes, ranks_per_node=ranks, step_s=step_s)
-    try:
-        if not faults or faults == (ALL,):
-            return scenario.drill(cluster, seed)
-        if ALL in faults:
+    faults: tuple[str, ...]
+    num_nodes: int
+    ranks: int
+    step_s: float
+    log: Sequence[AnyEvent] | None
+    speed: float
+    ahead_s: float = 0.0
+    """How long it takes to make them: they begin when that is done."""
+
+    def scenarios(self, name: str, seed: int) -> list[Scenario]:
+        """The runs, beginning now. Raises ``BadInputError`` for what can't be."""
+        from tachograph_collector.rehearse import scenario
+        from tachograph_collector.rehearse.spelling import SpellingError, fault_from
+        from tachograph_collector.synthetic import Recording, SyntheticError
+
+        now_s = time.time() + self.ahead_s
+        cluster = scenario.cluster_for(
+            name, now_s, num_nodes=self.num_nodes, ranks_per_node=self.ranks, step_s=self.step_s
+        )
+        words = [] if self.faults == (ALL,) else list(self.faults)
+        if ALL in words:
             raise BadInputError("--fault all is the whole drill; leave out the others, or leave out 'all'")
-        read = [fault_from(word, scenario.WARM_S) for word in faults]
-        if any(isinstance(fault, CollectorPause) for fault in read):
-            raise BadInputError(
-                "--fault collector-pause: a collector can't be made to pause from outside; restart it while a "
-                "rehearsal without it runs"
-            )
-        return scenario.one(read, cluster, seed)
-    except (SpellingError, SyntheticError) as error:
-        raise BadInputError(f"--fault: {error}" if not str(error).startswith("fault") else f"--{error}") from error
+        try:
+            read = [fault_from(word, scenario.WARM_S) for word in words]
+            if self.log is not None:
+                recording = Recording(self.log, read, run=name, start_unix_seconds=now_s, speed=self.speed, seed=seed)
+                return [scenario.recorded(recording)]
+            if not read:
+                return scenario.drill(cluster, seed)
+            if any(fault.name == "collector-pause" for fault in read):
+                raise BadInputError(
+                    "--fault collector-pause: a collector can't be made to pause from outside; restart it while a "
+                    "rehearsal without it runs"
+                )
+            return scenario.one(read, cluster, seed)
+        except SpellingError as error:
+            raise BadInputError(f"--{error}") from error
+        except SyntheticError as error:
+            raise BadInputError(f"{'--log' if self.log is not None and not read else '--fault'}: {error}") from error
+
+
+def _read(log: str, format_name: str | None) -> list[AnyEvent]:
+    """The events of the one run that the log holds."""
+    from tachograph_agent.trainers.containment import AdapterError
+    from tachograph_agent.trainers.files import MissingExtraError, ReadingError
+    from tachograph_agent.trainers.reading import open_log
+
+    try:
+        events = [event for batch in open_log([log], format=format_name).batches() for event in batch]
+    except MissingExtraError as error:
+        raise ExtraMissingError(str(error)) from error
+    except AdapterError as error:
+        raise DefectError(str(error)) from error
+    except ReadingError as error:
+        raise BadInputError(str(error)) from error
+    runs = list(dict.fromkeys(event.run for event in events))
+    if len(runs) > 1:
+        named = ", ".join(visible(name, 40) for name in runs[:5])
+        raise BadInputError(f"--log {log}: there are {len(runs)} runs in it ({named}); give a log of one")
+    return events
 
 
 def _client(url: str, token_file: str | None, ca_file: str | None, *, own: bool) -> Client:

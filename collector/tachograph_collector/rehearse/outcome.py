@@ -96,9 +96,12 @@ def line_of(run: str, label: Label, seen: list[Seen], within_s: float, now_s: fl
     )
 
 
-def false_alarms(run: str, labels: list[Label], seen: list[Seen]) -> list[Line]:
+def false_alarms(
+    run: str, labels: list[Label], seen: list[Seen], known: frozenset[tuple[str, str]] = frozenset()
+) -> list[Line]:
     """Incidents that no fault explains, nor another incident that one does."""
-    explained = {
+    explained = {it.incident for it in seen if (it.detector, it.subject) in known}
+    explained |= {
         it.incident
         for it in seen
         if any(label.explains(it.detector, it.subject, it.seen_s, it.node) for label in labels)

@@ -13,8 +13,7 @@ from tachograph_collector.client.client import is_unbooked
 from tachograph_collector.client.errors import UnknownRunError
 from tachograph_collector.rehearse.outcome import Line, Seen, false_alarms, found_by, line_of, seen_of
 from tachograph_collector.rehearse.player import ORIGIN, Played, Player
-from tachograph_collector.rehearse.scenario import Scenario, ends_s, within_s
-from tachograph_collector.synthetic import Label
+from tachograph_collector.rehearse.scenario import Scenario
 
 LOOK_EVERY_S: Final = 1.0
 LATE_S: Final = 3.0
@@ -44,10 +43,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class _Watched:
     """One run and what was seen of it."""
 
-    def __init__(self, scenario: Scenario, labels: Sequence[Label]) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self.name = scenario.name
-        self.step_s = scenario.run.cluster.step_s
-        self.labels = list(labels)
+        self._scenario = scenario
         self.seen: dict[str, Seen] = {}
 
     def look(self, client: Client) -> list[Seen]:
@@ -68,19 +66,19 @@ class _Watched:
     def is_settled(self, now_s: float) -> bool:
         """Whether nothing more is waited for."""
         return all(
-            now_s >= ends_s(label, self.step_s)
-            or (bool(label.detectors) and found_by(label, self.seen.values()) is not None)
-            for label in self.labels
+            now_s >= expected.ends_s
+            or (bool(expected.label.detectors) and found_by(expected.label, self.seen.values()) is not None)
+            for expected in self._scenario.expects
         )
 
     def lines(self, now_s: float) -> list[Line]:
         """What became of each fault, and what no fault explains."""
         seen = list(self.seen.values())
-        told = [line_of(self.name, label, seen, within_s(label, self.step_s), now_s) for label in self.labels]
-        alarms = false_alarms(self.name, self.labels, seen)
-        if not self.labels and not alarms:
-            at_s = now_s
-            told = [Line(run=self.name, fault="none", subject=None, at_s=at_s, verdict="quiet")]
+        labels = [expected.label for expected in self._scenario.expects]
+        told = [line_of(self.name, label, seen, within_s, now_s) for label, within_s in self._scenario.expects]
+        alarms = false_alarms(self.name, labels, seen, self._scenario.known)
+        if not labels and not alarms:
+            told = [Line(run=self.name, fault="none", subject=None, at_s=now_s, verdict="quiet")]
         return told + alarms
 
 
@@ -95,8 +93,8 @@ def rehearse(
 
     However it ends, the runs are told to be over.
     """
-    watched = [_Watched(scenario, scenario.run.labels) for scenario in scenarios]
-    player = Player(client, [Played(scenario.name, scenario.run.arriving()) for scenario in scenarios])
+    watched = [_Watched(scenario) for scenario in scenarios]
+    player = Player(client, [Played(scenario.name, scenario.play()) for scenario in scenarios])
     began_s = time.time()
     player.start()
     try:

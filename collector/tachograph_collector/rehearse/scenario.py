@@ -6,19 +6,21 @@ detectors are real time (a node is dead after 30 s of silence), so a rehearsal t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
+from tachograph_collector.detect import Detectors
 from tachograph_collector.rehearse.spelling import fault_from
 from tachograph_collector.synthetic import (
     Cluster,
+    Delivery,
     Fault,
     Label,
     Loss,
     PeriodicSlow,
+    Recording,
     Restarts,
     Run,
     Saves,
@@ -31,6 +33,8 @@ EARLY_S: Final = 25.0
 """Silence of nodes needs no baseline."""
 QUIET_AFTER_S: Final = 20.0
 """So long after what must not be said is over, one looks whether anything was."""
+FOUND_LATER_S: Final = 45.0
+"""Live, events settle and are folded before anyone sees what a replay finds at once."""
 STEP_S: Final = 0.5
 AFTER_S: Final = 400.0
 SLOW_AFTER_S: Final = 1000.0
@@ -55,16 +59,29 @@ QUIET: Final = (f"partition@{EARLY_S:g}s:share=0.5,for=10s", f"node-pause@{EARLY
 """And what must not be made an alarm of."""
 
 
-class Scenario(Struct, frozen=True, kw_only=True):
-    """One run that is played."""
+class Expected(NamedTuple):
+    """What should be found, and how soon after its beginning; or after what time nothing should have been said."""
 
-    title: str
-    run: Run
+    label: Label
+    within_s: float
 
     @property
-    def name(self) -> str:
-        """Of the run."""
-        return self.run.cluster.run
+    def ends_s(self) -> float:
+        """Unix seconds at which it is judged by what was found until then."""
+        if self.label.detectors:
+            return self.label.at_s + self.within_s
+        return max(self.label.at_s, self.label.until_s or 0.0) + self.within_s
+
+
+class Scenario(NamedTuple):
+    """One run that is played."""
+
+    name: str
+    """Of the run."""
+    play: Callable[[], Iterator[Delivery]]
+    expects: list[Expected]
+    known: frozenset[tuple[str, str]] = frozenset()
+    """Detectors and subjects of which a replay of the same log speaks, too."""
 
 
 def cluster_for(
@@ -87,7 +104,7 @@ def cluster_for(
 
 def one(faults: Sequence[Fault], cluster: Cluster, seed: int) -> list[Scenario]:
     """All faults in one run. Raises ``SyntheticError`` for a fault that this cluster can't have."""
-    return [Scenario(title=", ".join(fault.name for fault in faults) or "healthy", run=_run(cluster, faults, seed))]
+    return [_scenario(cluster, faults, seed)]
 
 
 def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> list[Scenario]:
@@ -96,18 +113,49 @@ def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> 
     for place, word in enumerate(words):
         fault = fault_from(word, WARM_S)
         own = msgspec.structs.replace(cluster, run=f"{cluster.run}-{place + 1:02}-{fault.name}")
-        found.append(Scenario(title=fault.name, run=_run(own, [fault], seed + place)))
+        found.append(_scenario(own, [fault], seed + place))
     healthy = msgspec.structs.replace(cluster, run=f"{cluster.run}-{len(words) + 1:02}-healthy")
-    return [*found, Scenario(title="healthy", run=_run(healthy, [], seed + len(words)))]
+    return [*found, _scenario(healthy, [], seed + len(words))]
 
 
-def _run(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Run:
+def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Scenario:
     """The run, with as many steps as it can need: all of its noise is drawn beforehand."""
     last_s = max((fault.at_s + (getattr(fault, "for_s", None) or 0.0) for fault in faults), default=0.0)
     slow = any(isinstance(fault, SlowJob | PeriodicSlow) for fault in faults)
     until_s = last_s + (SLOW_AFTER_S if slow else AFTER_S)
     num_steps = min(1_000_000, round(until_s / (0.5 * cluster.step_s)) + 100)
-    return Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
+    run = Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
+    expects = [Expected(label, within_s(label, cluster.step_s)) for label in run.labels]
+    return Scenario(cluster.run, run.arriving, expects)
+
+
+def recorded(recording: Recording) -> Scenario:
+    """A recording with its faults; without any, what a replay of it finds should be found.
+
+    With faults, what a replay finds besides is no false alarm.
+    """
+    detectors = Detectors()
+    detectors.add(recording.events())
+    detectors.look()
+    found = [one for one in detectors.incidents(recording.run) if not one.is_withdrawn]
+    expects = [Expected(label, within_s(label, recording.step_s)) for label in recording.labels]
+    if not recording.faults:
+        expects = [
+            Expected(
+                Label(
+                    fault="recorded",
+                    at_s=one.opened_us / 1e6,
+                    detectors=(one.detector,),
+                    subjects=(one.subject,),
+                    node=one.node,
+                    rank=one.rank,
+                ),
+                (one.found_us - one.opened_us) / 1e6 + FOUND_LATER_S,
+            )
+            for one in found
+        ]
+    known = frozenset((one.detector, one.subject) for one in detectors.incidents(recording.run))
+    return Scenario(recording.run, recording.arriving, expects, known)
 
 
 def within_s(label: Label, step_s: float) -> float:
@@ -124,10 +172,3 @@ def within_s(label: Label, step_s: float) -> float:
         "job_slow": 600.0,
     }
     return max((limits.get(detector, 45.0) for detector in label.detectors), default=QUIET_AFTER_S)
-
-
-def ends_s(label: Label, step_s: float) -> float:
-    """Unix seconds after which a label is judged by what was found until then."""
-    if label.detectors:
-        return label.at_s + within_s(label, step_s)
-    return max(label.at_s, label.until_s or 0.0) + QUIET_AFTER_S

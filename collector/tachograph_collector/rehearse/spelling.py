@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
@@ -46,9 +46,19 @@ def fault_from(text: str, default_at_s: float) -> Fault:
     try:
         fault: Fault = msgspec.convert(values, Fault, strict=False)
     except msgspec.ValidationError as error:
+        choices = [
+            f"{key}: {_choices(kind, field)}" for key, field in keys.items() if key == field and _choices(kind, field)
+        ]
         said = str(error).replace("Object missing required field", "it needs").replace("$.", "").replace("`", "")
-        raise SpellingError(f"fault {text!r}: {said[:1].lower()}{said[1:]}") from error
+        raise SpellingError(
+            f"fault {text!r}: {said[:1].lower()}{said[1:]}{'; ' if choices else ''}{'; '.join(choices)}"
+        ) from error
     return fault
+
+
+def _choices(kind: type, field: str) -> str:
+    """The words that a field takes, where it takes only some."""
+    return " or ".join(str(each) for each in get_args(get_type_hints(kind)[field]) if isinstance(each, str))
 
 
 def seconds(text: str, where: str) -> float:

@@ -33,6 +33,7 @@ from tachograph_collector.synthetic.faults import (
     Xid,
 )
 from tachograph_collector.synthetic.labels import Label
+from tachograph_collector.synthetic.recording import Recording
 from tachograph_collector.synthetic.run import Run
 from tachograph_collector.synthetic.telling import Delivery
 
@@ -56,6 +57,7 @@ __all__ = [
     "Noise",
     "Partition",
     "PeriodicSlow",
+    "Recording",
     "Restarts",
     "Run",
     "Saves",
