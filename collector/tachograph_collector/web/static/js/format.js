@@ -34,7 +34,8 @@ export function amount(value) {
   if (!isKnown(value)) return UNKNOWN;
   const size = Math.abs(value);
   if (size >= 1e15 || (size > 0 && size < 1e-4)) return value.toExponential(2);
-  return number(value, size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4);
+  if (size >= 100 || size === 0) return number(value);
+  return size >= 1 ? number(value, size >= 10 ? 1 : 2) : String(Number(value.toPrecision(3)));
 }
 
 /** Bytes → "1.1 GB". */
@@ -49,6 +50,13 @@ export function bytes(value) {
 export function time(at, withSeconds = false) {
   if (!isKnown(at) || Math.abs(at) > 8e12) return UNKNOWN;
   return new Date(at * 1000).toISOString().replace("T", " ").slice(0, withSeconds ? 19 : 16);
+}
+
+/** A tick of a time axis whose ticks are `step` seconds apart: the day where a day begins, else the time. */
+export function tick(at, step) {
+  const told = time(at, true);
+  if (step >= 86400 || told.slice(11) === "00:00:00") return told.slice(5, 10);
+  return step < 60 ? told.slice(11) : told.slice(11, 16);
 }
 
 /** "11:34" if it is of the day of `now`, else with its date. */

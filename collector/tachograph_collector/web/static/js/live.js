@@ -2,27 +2,33 @@
 
 const state = { failed: false };
 
-/** Calls `work` now and every `seconds`, until `signal`. What it throws is shown, and it goes on. */
+/**
+ * Calls `work(signal)` now and every `seconds`, until `signal`. What it throws is shown, and it goes on. Gives a function
+ * that has it work anew at once: what is under way is given up, since it was asked for something else.
+ */
 export function poll(signal, seconds, work, onError = () => {}) {
   let timer = 0;
   let wait = seconds;
-  let isRunning = false;
+  let current = null;
   const turn = async () => {
-    if (signal.aborted || isRunning) return;
-    isRunning = true;
+    clearTimeout(timer);
+    current?.abort();
+    if (signal.aborted) return;
+    current = new AbortController();
+    const mine = AbortSignal.any([signal, current.signal]);
     try {
-      await work();
+      await work(mine);
       wait = seconds;
       connection("");
     } catch (error) {
-      if (signal.aborted) return;
+      if (mine.aborted) return;
       wait = Math.min(wait * 2, 60);
       if (error instanceof TypeError) connection("The collector does not answer; what is shown may be old. Trying again.");
       else onError(error);
-    } finally {
-      isRunning = false;
     }
-    if (!signal.aborted) timer = setTimeout(turn, wait * 1000);
+    if (mine.aborted) return;
+    document.getElementById("main").dataset.loaded = "yes";
+    timer = setTimeout(turn, wait * 1000);
   };
   const looked = () => {
     clearTimeout(timer);
@@ -31,10 +37,7 @@ export function poll(signal, seconds, work, onError = () => {}) {
   document.addEventListener("visibilitychange", looked, { signal });
   signal.addEventListener("abort", () => clearTimeout(timer));
   turn();
-  return () => {
-    clearTimeout(timer);
-    return turn();
-  };
+  return turn;
 }
 
 function connection(text) {

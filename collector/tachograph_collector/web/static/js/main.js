@@ -45,6 +45,7 @@ function show() {
   for (const link of document.querySelectorAll("#views a"))
     link.toggleAttribute("aria-current", link.dataset.view === (route.path[0] === "runs" ? "fleet" : route.path[0]));
   main.replaceChildren();
+  delete main.dataset.loaded;
   Promise.resolve(view(route)(main, route, signal, fail)).catch(fail);
   const place = route.path.join("/");
   if (shown && shown !== place) {

@@ -20,6 +20,9 @@ const TO_DO = {
   other: "Look at the job's own log: what it does now was not told.",
 };
 
+/** What is said of what to do, by whether it can still be done. */
+export const heading = (summary) => (summary.status === "running" ? "What to do" : "Judgement");
+
 /** {text, role, since, sub} of what goes on; `segment` is the last of the run. */
 export function doing(summary, segment) {
   if (summary.status !== "running") {
@@ -31,15 +34,16 @@ export function doing(summary, segment) {
   return { text, role: segment.account, since: segment.start, sub: segment.sub };
 }
 
-/** The sentence of what to do, and where it is from. */
+/** The sentence of what to do, and where it is from: of a run that is down, about that; else of its gravest incident. */
 export function toDo(state, incidents, model) {
-  const worst = byWeight(incidents.filter(isOpen))[0];
-  if (worst?.advice) return { text: worst.advice, from: `detector ${words(worst.detector)}` };
   if (state.role === "restart" && TO_DO[state.sub]) return { text: TO_DO[state.sub], from: `phase ${words(state.sub)}` };
-  const finding = model?.findings?.find((each) => each.level !== "fine");
+  const worst = byWeight(incidents.filter(isOpen))[0];
+  const from = worst && `detector ${words(worst.detector)}`;
+  if (worst?.advice) return { text: worst.severity === "info" ? `Nothing at once. ${worst.advice}` : worst.advice, from };
+  if (worst && worst.severity !== "info") return { text: `See why: ${worst.summary}`, from };
+  const finding = model?.findings?.find((each) => each.level !== "fine" && each.level !== "info");
   if (finding) return { text: finding.sentence, from: "checkpoint model" };
-  if (model) return { text: `Nothing. ${model.sentence}`, from: "checkpoint model" };
-  return { text: worst ? "Look at the incident below." : "Nothing that is known of.", from: null };
+  return model ? { text: `Nothing. ${model.sentence}`, from: "checkpoint model" } : { text: "Nothing that is known of.", from: null };
 }
 
 const WEIGHT = { critical: 0, warning: 1, info: 2 };

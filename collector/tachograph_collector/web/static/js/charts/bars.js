@@ -14,7 +14,7 @@ export function stacked(parts, label) {
 export function floating(from, to, role) {
   const [low, high] = [Math.max(0, Math.min(from, to)), Math.min(1, Math.max(from, to))];
   return h("span", { class: "bar floating", "aria-hidden": "true" },
-    h("span", { css: { left: `${low * 100}%`, width: `${Math.max(0.3, (high - low) * 100)}%`, background: `var(--${role})` } }));
+    high > low && h("span", { css: { left: `${low * 100}%`, width: `${Math.max(0.3, (high - low) * 100)}%`, background: `var(--${role})` } }));
 }
 
 /** What the colours mean. */

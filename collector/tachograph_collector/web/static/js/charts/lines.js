@@ -1,11 +1,12 @@
 // Lines over time (or over any x) with uPlot, each chart with its words: a label, what the point in question is, a table.
 
 import { h, table } from "../dom.js";
-import { amount, time } from "../format.js";
+import { amount, tick, time } from "../format.js";
 import { explorable } from "./explore.js";
 import { colour } from "./theme.js";
 
 const MAX_ROWS = 200;
+const ROUND = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000];
 
 /**
  * A chart. `series`: [{label, colour, width, fill, dash, stepped, format, scale, points}]; `format(value)` for the y axis;
@@ -57,11 +58,11 @@ export function lines(label, options) {
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1e3), "Etc/UTC"),
       cursor: { y: false, drag: { x: Boolean(onZoom), y: false, setScale: false }, points: { size: 6 } },
       scales: { x: { time: x === "time", distr: x === "log" ? 3 : 1 }, y: { range: options.y ? () => options.y : ranged } },
-      axes: [{ ...axis, ...(x === "time" ? {} : { values: (_, ticks) => ticks.map((at) => (at === null ? null : formatX(at))), space: 70 }) },
+      axes: [{ ...axis, space: 70, ...(x === "log" ? { splits: rounded, filter: (_, splits) => splits } : {}), values: (_, ticks, __, ___, step) => ticks.map((at) => (at === null ? null : x === "time" ? tick(at, step) : formatX(at))) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((value) => format(value)) }],
       series: [{}, ...series.map((each) => ({
         stroke: each.paint ?? colour(each.colour), width: each.width ?? 1.5, dash: each.dash, fill: each.fill && colour(each.fill),
-        points: { show: each.points ?? false, size: 10, fill: each.paint ?? colour(each.colour) }, spanGaps: each.spanGaps ?? false,
+        points: { show: each.points ?? false, size: each.size ?? 10, fill: each.paint ?? colour(each.colour) }, spanGaps: each.spanGaps ?? false,
         paths: each.stepped ? window.uPlot.paths.stepped({ align: 1 }) : undefined,
       }))],
       hooks: {
@@ -75,6 +76,17 @@ export function lines(label, options) {
         setCursor: [(u) => u.cursor.idx !== null && u.cursor.idx !== undefined && box.matches(":hover") && explored.readout.textContent !== (u.cursor.told = words(u.cursor.idx)) && (explored.readout.textContent = u.cursor.told)],
       },
     }, data, canvas);
+  }
+
+  /** Round durations on a logarithmic axis, as many as have room. */
+  function rounded(u) {
+    const { min, max } = u.scales.x;
+    let last = 0;
+    return ROUND.filter((at) => {
+      if (at < min || at > max || (Math.log(at / (last || 1e-9)) / Math.log(max / min)) * u.width < 80) return false;
+      last = at;
+      return true;
+    });
   }
 
   function ranged(_, low, high) {
@@ -100,7 +112,7 @@ export function lines(label, options) {
       if (!(each.until > each.at)) continue;
       const [left, right] = clipped(u, each.at, each.until);
       context.fillStyle = colour(each.colour);
-      context.globalAlpha = 0.2;
+      context.globalAlpha = each.soft ? 0.35 : 0.2;
       context.fillRect(left, u.bbox.top, Math.max(1, right - left), u.bbox.height);
       context.globalAlpha = 1;
     }
@@ -118,7 +130,7 @@ export function lines(label, options) {
     }
     context.setLineDash([]);
     for (const each of marks?.() ?? []) {
-      if (each.at < u.scales.x.min || each.at > u.scales.x.max) continue;
+      if (each.soft || each.at < u.scales.x.min || each.at > u.scales.x.max) continue;
       const left = u.valToPos(each.at, "x", true);
       line(context, each.colour, left, u.bbox.top, left, u.bbox.top + u.bbox.height);
     }

@@ -1,5 +1,5 @@
-// The strip of minutes: one column a minute or longer stretch, in the colour of the account that has most of it. What was
-// booked differently later has a mark below. Drag to zoom.
+// The strip of minutes: a minute is a column in the colour of its account, a longer stretch one of all accounts that it has,
+// from the bottom up. What was booked differently later has a mark below. Drag to zoom.
 
 import { clean, h } from "../dom.js";
 import { duration, time } from "../format.js";
@@ -8,6 +8,8 @@ import { ACCOUNTS, colour } from "./theme.js";
 
 const HEIGHT = 56;
 const MARKS = 10;
+const SEEN = 8;
+/** Of a longer stretch lost and restart time are at least so high, where there is any: a month has to show an hour. */
 
 /** A strip; `onZoom(since, until)` or `onZoom(null)` for all. Gives {element, draw(minutes, every_s, since, until)}. */
 export function strip(label, onZoom) {
@@ -88,10 +90,17 @@ export function strip(label, onZoom) {
     context.fillRect(0, 0, width, HEIGHT);
     const colours = Object.fromEntries(ACCOUNTS.map((account) => [account, colour(account)]));
     for (const row of rows) {
-      const left = x(row.start);
-      const wide = Math.max(1, x(row.start + every) - left);
+      const left = Math.floor(x(row.start) * ratio) / ratio;
+      const wide = Math.max(1 / ratio, Math.ceil(x(row.start + every) * ratio) / ratio - left);
       context.fillStyle = colours[row.label] ?? colour("idle");
-      context.fillRect(left, 0, wide + 0.4, HEIGHT);
+      context.fillRect(left, 0, wide, HEIGHT);
+      if (every <= 60) continue;
+      let top = 0;
+      for (const [account, height] of heights(row)) {
+        context.fillStyle = colours[account];
+        context.fillRect(left, top, wide, height);
+        top += height;
+      }
     }
     context.fillStyle = colour("ink");
     for (const row of rows) if (row.revision > 1) context.fillRect(x(row.start), HEIGHT + 3, Math.max(2, x(row.start + every) - x(row.start)), 4);
@@ -102,14 +111,26 @@ export function strip(label, onZoom) {
   return {
     element,
     draw(minutes, every_s, from, to) {
+      const isOther = from !== since || every_s !== every;
       [rows, every, since, until] = [minutes, every_s, from, Math.max(to, from + 60)];
       const [first, last] = element.querySelectorAll(".strip-ends span");
       first.textContent = time(since);
       last.textContent = `${time(until)} UTC`;
       draw();
-      if (document.activeElement !== box) explored.leave();
+      if (isOther || document.activeElement !== box) explored.leave();
     },
   };
+}
+
+/** How high each account is in a column, from the top down. */
+function heights(row) {
+  const all = ACCOUNTS.reduce((total, account) => total + row[`${account}_s`], 0) || 1;
+  const high = Object.fromEntries(ACCOUNTS.map((account) => [account, (row[`${account}_s`] / all) * HEIGHT]));
+  for (const [account, other] of [["lost", "restart"], ["restart", "lost"]])
+    if (high[account] > 0) high[account] = Math.min(Math.max(SEEN, high[account]), HEIGHT - (high[other] > 0 ? SEEN : 0));
+  const rest = Math.max(0, HEIGHT - high.lost - high.restart);
+  const others = high.kept + high.checkpoint || 1;
+  return [["restart", high.restart], ["lost", high.lost], ["checkpoint", (high.checkpoint / others) * rest], ["kept", (high.kept / others) * rest]];
 }
 
 /** What a stretch was, in words. */

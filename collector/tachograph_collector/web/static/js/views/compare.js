@@ -35,7 +35,7 @@ export function compare(root, route, signal, fail) {
     again();
   }).catch(fail);
 
-  again = poll(signal, 30, async () => {
+  again = poll(signal, 30, async (signal) => {
     if (!asked.a || !asked.b) return;
     let both;
     try {

@@ -34,14 +34,14 @@ export function fleet(root, route, signal, fail) {
 
   replace(root, h("h1", null, "Fleet"),
     h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } },
-      pick("days", "Window", WINDOWS), pick("origin", "Origin", [["", "live, if any"], ...ORIGINS]),
+      pick("days", "Window", WINDOWS), pick("origin", "Origin", [["", "any; sums of live"], ...ORIGINS]),
       pick("status", "Status", [["", "any"], ...["running", "completed", "failed", "cancelled", "abandoned"].map((each) => [each, each])]),
       h("label", null, "Name", find)),
     wrong, totals, causes, section("Runs", "runs", legend(ACCOUNTS), list));
 
   const origins = () => (asked.origin === "all" ? ORIGINS.slice(0, 3).map(([key]) => key) : asked.origin ? [asked.origin] : ["live"]);
 
-  again = poll(signal, 10, async () => {
+  again = poll(signal, 10, async (signal) => {
     const pattern = asked.name && !/[*?]/.test(asked.name) ? `*${asked.name}*` : asked.name;
     const which = { name: pattern, status: asked.status, origin: asked.origin === "" ? null : origins() };
     const runs = await get("v1/runs", { ...which, limit: most }, signal);
@@ -82,7 +82,7 @@ function causesOf(told) {
   const most = Math.max(...rows.map(of), 1e-9);
   const missing = told.runs_without_gpus + told.runs_without_price;
   return section("What was not kept, by cause", "causes", table("What was not kept, by cause", [
-    { title: "cause", cell: (row) => name(`${words(row.account)}: ${words(row.cause ?? row.sub)}`) },
+    { title: "cause", cell: (row) => name(`${row.account}: ${words(row.cause ?? row.sub)}${row.cause && row.cause !== row.sub ? ` (${words(row.sub)})` : ""}`) },
     { title: "", cell: (row) => floating(0, of(row) / most, row.account) },
     { title: "time", num: true, cell: (row) => duration(row.wall_s) },
     { title: "GPU-h", num: true, cell: (row) => amount(row.gpu_hours) },
@@ -99,9 +99,10 @@ function runsTable(runs, more) {
     { title: "where its time went", cell: (row) => stacked(ACCOUNTS.map((account) => ({ name: account, role: account, share: row.wall_s ? row[`${account}_s`] / row.wall_s : 0 }))) },
     { title: "goodput", num: true, cell: (row) => percent(row.goodput) },
     { title: "lost", num: true, cell: (row) => duration(row.lost_s) },
+    { title: "open", num: true, cell: (row) => (row.open_incidents ? h("a", { href: to(["incidents"], { run: row.run }), "data-key": `open ${row.run}`, "aria-label": `${count(row.open_incidents, "open incident")} of ${row.run}` }, number(row.open_incidents)) : "") },
     { title: "failures", num: true, cell: (row) => number(row.failures) },
     { title: "GPUs", num: true, cell: (row) => number(row.world_size) },
-    { title: "began", cell: (row) => time(row.start) },
+    { title: "began", cell: (row) => h("span", { class: "nowrap" }, time(row.start)) },
     { title: "lasts", num: true, cell: (row) => duration(row.wall_s) },
     { title: "heard", cell: (row) => (row.status === "running" ? ago(row.last_heard, now) : "") },
   ], runs.runs, { class: "runs" }), runs.next ? h("button", { type: "button", on: { click: more }, "data-key": "more" }, "Show more") : null];

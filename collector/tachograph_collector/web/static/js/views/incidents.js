@@ -5,6 +5,7 @@ import { h, name, replace, say, section, table } from "../dom.js";
 import { ago, amount, duration, time, words } from "../format.js";
 import { poll, settled } from "../live.js";
 import { stay, to } from "../route.js";
+import { stored } from "../tools.js";
 import { byWeight, isOpen } from "../words.js";
 
 export function incidents(root, route, signal, fail) {
@@ -19,7 +20,7 @@ export function incidents(root, route, signal, fail) {
     pick("open", "Which", [["true", "open"], ["false", "over"], ["", "all"]]),
     pick("severity", "Severity", [["", "any"], ["critical", "critical"], ["warning", "warning"], ["info", "info"]]),
     field("run", "Run"), field("node", "Node"), field("detector", "Detector")), list);
-  again = poll(signal, 10, async () => {
+  again = poll(signal, 10, async (signal) => {
     try {
       const told = await all("v1/incidents", { ...asked, limit: 200 }, "incidents", 200, signal);
       replace(list, incidentTable(told.incidents, { now: Date.now() / 1000, withRun: true }));
@@ -54,11 +55,13 @@ export function incident(root, route, signal, fail) {
   const path = `v1/incidents/${encoded(id)}`;
   const body = h("div");
   const wrong = h("p", { class: "quiet", role: "alert" });
+  const author = h("input", { type: "text", id: "author", value: stored("author") ?? "", autocomplete: "name", maxlength: "200", on: { change: () => stored("author", author.value || null) } });
+  const signed = (told) => (author.value ? { ...told, author: author.value } : told);
   const note = h("textarea", { rows: "2", id: "note", "aria-label": "A note for others" });
   let again = () => {};
   const write = (what, told) => async () => {
     try {
-      await post(`${path}/${what}`, told?.());
+      await post(`${path}/${what}`, signed(told?.() ?? {}));
       wrong.textContent = "";
       note.value = "";
       say("Done");
@@ -67,8 +70,8 @@ export function incident(root, route, signal, fail) {
       wrong.textContent = error.message;
     }
   };
-  replace(root, body, section("Notes", "notes", h("div", { id: "said-of-it" }), note, h("p", null, h("button", { type: "button", on: { click: write("notes", () => ({ text: note.value })) } }, "Add the note")), wrong));
-  again = poll(signal, 10, async () => {
+  replace(root, body, section("Notes", "notes", h("div", { id: "said-of-it" }), note, h("p", { class: "filters" }, h("label", { for: "author" }, "Your name, where no token says it", author), h("button", { type: "button", on: { click: write("notes", () => ({ text: note.value })) } }, "Add the note")), wrong));
+  again = poll(signal, 10, async (signal) => {
     const told = await get(path, {}, signal);
     const now = Date.now() / 1000;
     const seen = told.acknowledged;

@@ -41,7 +41,7 @@ export function run(root, route, signal, fail) {
   }
 
   /** What every part is given. `part` is the run within the window, `whole` all of it. */
-  async function turn() {
+  async function turn(signal) {
     summary = await get(ofRun(title), { records: false }, signal);
     const whole = summary;
     const live = whole.status === "running";
@@ -64,12 +64,13 @@ export function run(root, route, signal, fail) {
     parts.range.draw(view);
     parts.head.first(view);
     parts.time.draw(view);
+    if (!seen) performance.mark("run drawn");
     seen = stamp;
-    await second(view, inWindow);
+    await second(view, inWindow, signal);
   }
 
   /** What may come after the first paint. */
-  async function second(view, inWindow) {
+  async function second(view, inWindow, signal) {
     const { whole, until } = view;
     const day = { since: Math.max(whole.start, whole.end - 86400) };
     const hour = { since: Math.max(whole.start, whole.end - 3600) };

@@ -8,19 +8,23 @@ import { bytes, count, duration, number, time, words } from "../../format.js";
 import { stop } from "../../words.js";
 
 const SHOWN = 50;
+const AT_FIRST = 12;
 
 export function failures({ zoom }) {
   const restarts = h("div");
+  let isAll = false;
+  let last = null;
   const saves = h("div");
   const attempts = h("div");
   const blocked = lines("How long saves blocked", { title: "How long each save blocked training (last 24 h of what is shown)", onZoom: zoom, fromZero: true, format: duration, height: 130, series: [{ label: "blocked", colour: "checkpoint", points: true, width: 1 }, { label: "until it landed", colour: "quiet", dash: [4, 3], width: 1 }] });
-  return {
+  const api = {
     element: h("div", null, section("Restarts", "restarts", restarts), section("Checkpoints", "checkpoints", blocked.element, saves), section("Attempts", "attempts", attempts)),
     restarts(view) {
+      last = view;
       const found = view.restarts;
       const longest = Math.max(...found.map((row) => row.restart_s), 1e-9);
       const present = PHASES.filter((phase) => found.some((row) => row.phases[phase] > 0));
-      const rows = [...found].sort((a, b) => b.at - a.at).slice(0, SHOWN);
+      const rows = [...found].sort((a, b) => b.at - a.at).slice(0, isAll ? SHOWN : AT_FIRST);
       replace(restarts, legend(present, "phase-"), table("Restarts, the latest first", [
         { title: "stopped (UTC)", cell: (row) => h("button", { type: "button", class: "link", "data-key": `stop ${row.index}`, title: "Zoom to it", on: { click: () => zoom(row.at - 1800, (row.resumed_at ?? view.until) + 1800) } }, time(row.at, true)) },
         { title: "what", cell: (row) => [name(stop(row), 100), row.detail ? h("div", { class: "quiet" }, name(row.detail, 120)) : null] },
@@ -28,7 +32,8 @@ export function failures({ zoom }) {
         { title: "restart", num: true, cell: (row) => `${duration(row.restart_s)}${row.resumed_at === null ? ", still down" : ""}` },
         { title: "lost", num: true, cell: (row) => duration(row.lost_s) },
         { title: "steps", num: true, cell: (row) => (row.resume_step !== null && row.last_step !== null && row.resume_step < row.last_step ? `${number(row.last_step)} → ${number(row.resume_step)}` : "–") },
-      ], rows, { empty: "nothing stopped it here" }), found.length > SHOWN || view.moreRestarts ? h("p", { class: "quiet" }, `The latest ${rows.length} of ${view.moreRestarts ? "more than " : ""}${number(found.length)}; zoom in for others.`) : null);
+      ], rows, { empty: "nothing stopped it here" }), found.length > rows.length && !isAll ? h("button", { type: "button", "data-key": "all restarts", on: { click: () => { isAll = true; api.restarts(last); } } }, "Show more") : null,
+      found.length > rows.length || view.moreRestarts ? h("p", { class: "quiet" }, `The latest ${rows.length} of ${view.moreRestarts ? "more than " : ""}${number(found.length)}; zoom in for others.`) : null);
     },
     rest(view) {
       const rows = view.checkpoints;
@@ -57,4 +62,5 @@ export function failures({ zoom }) {
       ], [...view.attempts].reverse().slice(0, SHOWN))));
     },
   };
+  return api;
 }

@@ -1,9 +1,10 @@
 // The answer first: what the run does, since when, what that costs, what to do.
 
 import { h, name, replace } from "../../dom.js";
-import { amount, ago, clock, count, duration, percent } from "../../format.js";
+import { amount, ago, clock, count, duration, percent, time } from "../../format.js";
+import { to } from "../../route.js";
 import { stored } from "../../tools.js";
-import { byWeight, doing, isOpen, lasting, stop, toDo } from "../../words.js";
+import { byWeight, doing, heading, isOpen, lasting, stop, toDo } from "../../words.js";
 import { status, tile } from "../fleet.js";
 
 export function head({ title, target }) {
@@ -24,7 +25,7 @@ export function head({ title, target }) {
 
   function sentence(view) {
     const now = doing(view.whole, view.segment);
-    const since = now.since === null ? "" : view.live ? `${lasting(now.since, view.whole.end)}, since ${clock(now.since, view.whole.end)} UTC` : `at ${clock(now.since, view.whole.end)} UTC`;
+    const since = now.since === null ? "" : view.live ? `${lasting(now.since, view.whole.end)}, since ${clock(now.since, view.whole.end)} UTC` : `${time(now.since)} UTC`;
     const text = `${now.text} ${since}`;
     state.dataset.role = now.role;
     state.style.setProperty("--key", `var(--${now.role})`);
@@ -60,15 +61,15 @@ export function head({ title, target }) {
     const now = doing(view.whole, view.segment);
     const open = byWeight(view.incidents ?? []).filter(isOpen);
     const stopped = (view.restarts ?? []).at(-1);
-    const isDown = view.live && now.role === "restart" && stopped;
+    const isDown = view.live && now.role === "restart" && stopped && stopped.resumed_at === null;
     const does = toDo(now, view.incidents ?? [], view.model);
     const gone = view.day && view.day.wall_s - view.day.kept_s;
     return h("dl", { class: "facts" },
       isDown && row("What broke", name(stop(stopped), 120), stopped.detail ? [h("br"), h("span", { class: "quiet" }, name(stopped.detail, 200))] : null),
       isDown && row("It has cost", `${duration(stopped.cost_s)}: ${duration(stopped.lost_s)} of work lost, ${duration(stopped.restart_s)} down${worth(view, stopped.cost_s)}`),
-      open.slice(0, 3).map((each) => row(h("span", { class: `severity ${each.severity}` }, each.severity), name(each.summary, 200), h("span", { class: "quiet" }, ` ${ago(each.opened_at, view.whole.end)}${each.cost?.gpu_hours ? `, ${amount(each.cost.gpu_hours)} GPU-h` : ""}`))),
-      row("What to do", h("strong", null, name(does.text, 300)), does.from ? h("span", { class: "quiet" }, ` (${does.from})`) : null),
-      !isDown && gone > 0 && row("Not kept", `${duration(gone)} of ${view.whole.wall_s > 86400 ? "the last 24 h" : "all"}${worth(view, gone)}`));
+      open.slice(0, 3).map((each) => row(h("span", { class: `severity ${each.severity}` }, each.severity), name(each.summary, 200), h("span", { class: "quiet" }, ` ${ago(each.opened_at, view.whole.end)}${each.cost?.gpu_hours ? `, ${amount(each.cost.gpu_hours)} GPU-h` : ""}${each.acknowledged ? `, ${each.acknowledged.author} takes care` : ""} `), h("a", { href: to(["incidents", each.incident_id]), "data-key": `head ${each.incident_id}` }, "see"))),
+      row(heading(view.whole), h("strong", null, name(does.text, 300)), does.from ? h("span", { class: "quiet" }, ` (${does.from})`) : null),
+      !isDown && gone > 0 && row("Not kept", `${duration(gone)} of ${view.whole.wall_s > 86400 ? "the last 24 h" : "all its time"}${worth(view, gone)}`));
   }
 
   function worth(view, s) {

@@ -8,7 +8,7 @@ export function training({ zoom }) {
   let view = null;
   const marks = (kinds) => () => (view?.incidents ?? []).filter((each) => kinds.some((kind) => each.detector.startsWith(kind)))
     .map((each) => ({ at: each.opened_at, until: each.cleared_at ?? view.until, colour: each.severity === "info" ? "quiet" : "lost" }));
-  const stops = () => (view?.restarts ?? []).map((each) => ({ at: each.at, until: each.resumed_at ?? view.until, colour: "restart" }));
+  const stops = () => (view?.restarts ?? []).map((each) => ({ at: each.at, until: each.resumed_at ?? view.until, colour: "restart", soft: true }));
   const charts = {
     loss: lines("Loss", { onZoom: zoom, format: amount, series: [{ label: "mean", colour: "checkpoint" }, { label: "greatest", colour: "quiet", width: 1, dash: [2, 3] }], marks: marks(["loss", "nan", "skipped"]), summary: () => (marks(["loss", "nan", "skipped"])().length ? "red: incidents" : "") }),
     grad_norm: lines("Gradient norm", { onZoom: zoom, format: amount, series: [{ label: "mean", colour: "checkpoint" }, { label: "greatest", colour: "quiet", width: 1, dash: [2, 3] }], marks: marks(["grad", "nan"]) }),
