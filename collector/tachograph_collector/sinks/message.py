@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tachograph_collector.detect.verdict import Cost, Incident
-from tachograph_collector.report.text import SECOND, duration, instant, joined, number, visible
+from tachograph_collector.report.text import SECOND, amount, duration, instant, joined, visible
 from tachograph_collector.sinks.telling import Telling
 
 MAX_WORDS: Final = 600
@@ -47,29 +47,26 @@ def details(telling: Telling) -> list[tuple[str, str]]:
 
 
 def _when(incident: Incident, now_us: int) -> str:
-    begin = f"since {instant(incident.opened_us, with_seconds=True)} UTC"
+    begin = instant(incident.opened_us, with_seconds=True)
     if incident.cleared_us is None:
         lasted = max(0, now_us - incident.opened_us)
-        return f"{begin}, {duration(lasted // SECOND * SECOND)} ago"
+        return f"since {begin} UTC, {duration(lasted // SECOND * SECOND)} ago"
     lasted = max(0, incident.cleared_us - incident.opened_us)
     how = f"; {visible(incident.outcome, 120)}" if incident.outcome else ""
-    return (
-        f"{begin.replace('since', 'from')} to {instant(incident.cleared_us, with_seconds=True)} UTC, "
-        f"{duration(lasted)}{how}"
-    )
+    return f"from {begin} to {instant(incident.cleared_us, with_seconds=True)} UTC, {duration(lasted)}{how}"
 
 
 def cost_words(cost: Cost | None) -> str:
-    """``12 min of the whole job, 51.2 GPU-hours, 154 in money (steps slower by 12 %)``; unknown is said."""
+    """``12 min of the whole job, 51.2 GPU-hours and 154.00 in money (steps slower by 12 %)``; unknown is said."""
     if cost is None:
         return "not known yet"
     parts = []
     if cost.wall_s is not None:
         parts.append(f"{duration(round(cost.wall_s * SECOND))} of the whole job")
     if cost.gpu_hours is not None:
-        parts.append(f"{number(cost.gpu_hours, 1 if cost.gpu_hours < 1000 else 0)} GPU-hours")
+        parts.append(f"{amount(cost.gpu_hours, 1)} GPU-hours")
     if cost.money is not None:
-        parts.append(f"{number(cost.money)} in money")
+        parts.append(f"{amount(cost.money, 2)} in money")
     if not parts:
         return "not known yet"
     basis = f" ({visible(cost.basis, 120)})" if cost.basis else ""

@@ -187,7 +187,8 @@ def _retry_after_s(told: str | None, now_s: float) -> float | None:
 
 def _plain(error: Exception) -> str:
     """The innermost reason in a few words: none of them has the address, whose path may be a secret."""
-    if isinstance(error, urllib3.exceptions.ReadTimeoutError | urllib3.exceptions.ConnectTimeoutError):
+    is_new = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is one of the time-outs, to urllib3
+    if not is_new and isinstance(error, urllib3.exceptions.TimeoutError):
         return "it does not answer in time"
     seen: BaseException | None = error
     while seen is not None:
