@@ -22,9 +22,10 @@ from tachograph_collector.ledger import Books, Details, Ledger, StateError
 from tachograph_collector.live import silence
 from tachograph_collector.live.detecting import Detecting, Moment
 from tachograph_collector.live.generation import Generation, Standing, Written
+from tachograph_collector.live.heard_nodes import node_rows
 from tachograph_collector.live.leases import Lease, hold
 from tachograph_collector.live.pace import SECOND, Pace
-from tachograph_collector.live.silence import Conclusion, Silence, SilenceState, node_rows
+from tachograph_collector.live.silence import Conclusion, Silence, SilenceState
 from tachograph_collector.live.snapshot import LiveRun
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.folded import (

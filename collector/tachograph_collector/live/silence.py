@@ -8,8 +8,8 @@ there, so that whoever folds the run next knows of them too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct, field, structs
 from tachograph_agent.events import (
@@ -25,11 +25,10 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.verdict import Evidence, Incident, Severity, incident_id
-from tachograph_collector.store.folded import text_of
+from tachograph_collector.live.heard_nodes import INTERVAL_US, Node, State, whole, word
+from tachograph_collector.live.pace import SECOND
 
 NAME: Final = "dead_node"
-SECOND: Final = 1_000_000
-INTERVAL_US: Final = 5 * SECOND
 SUSPECT_US: Final = 15 * SECOND
 DEAD_US: Final = 30 * SECOND
 """With a second sign: its ranks are silent too."""
@@ -42,35 +41,6 @@ STALE_US: Final = 15 * SECOND
 GROUP_SHARE: Final = 0.3
 GROUP_LEAST: Final = 4
 MAX_NODES: Final = 65_536
-
-State = Literal["alive", "suspect", "dead", "lost", "gone"]
-"""``lost``: its agent only, its ranks step on. ``gone``: it said good-bye."""
-
-
-class Node(Struct):
-    """One node of the run. Times without ``_t_`` are arrivals, on the database's clock."""
-
-    node: str
-    first_heard_us: int
-    state: State = "alive"
-    state_since_us: int = 0
-    last_heartbeat_us: int | None = None
-    interval_us: int = INTERVAL_US
-    lag_us: int | None = None
-    """How much later than they were told its words come, at the least: its clock's offset, and the way."""
-    heartbeat_seen: tuple[int, int] | None = None
-    """When the last heartbeat came, of a backlog or not, and when it was told."""
-    num_steady: int = 0
-    """Late heartbeats in a row that came as far apart as they were told: a stream, no backlog."""
-    last_step_us: int | None = None
-    step_gap_us: int = 0
-    step: int | None = None
-    ranks_alive: Any = None
-    queue_bytes: int | None = None
-    dropped: int | None = None
-    clock_offset_s: float | None = None
-    agent_version: str | None = None
-    metrics_address: str | None = None
 
 
 class Inferred(Struct):
@@ -169,12 +139,12 @@ class Silence:
         if newest.step is not None:
             node.step = max(newest.step, node.step or 0)
         more = newest.unknown_fields if isinstance(newest.unknown_fields, dict) else {}
-        node.queue_bytes = _whole(more.get("queue_bytes"))
-        node.dropped = _whole(more.get("dropped"))
+        node.queue_bytes = whole(more.get("queue_bytes"))
+        node.dropped = whole(more.get("dropped"))
         offset_s = more.get("clock_offset_s")
         node.clock_offset_s = float(offset_s) if isinstance(offset_s, int | float) else None
-        node.agent_version = _word(more.get("agent_version"), node.agent_version)
-        node.metrics_address = _word(more.get("metrics_address"), node.metrics_address)
+        node.agent_version = word(more.get("agent_version"), node.agent_version)
+        node.metrics_address = word(more.get("metrics_address"), node.metrics_address)
         self.heard.add(node.node)
         if more.get("goodbye"):
             self._turn(node, "gone", received_us)
@@ -527,34 +497,3 @@ def _subject(node: str | None) -> str:
 def _scaled(limit_us: int, node: Node) -> int:
     """Limits are for a heartbeat every 5 s; one that comes less often is given more time."""
     return limit_us * node.interval_us // INTERVAL_US
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _word(value: object, otherwise: str | None) -> str | None:
-    return value[:200] if isinstance(value, str) else otherwise
-
-
-def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Nodes as rows of ``nodes``, without the run they belong to."""
-    return [
-        {
-            "node": text_of(it.node),
-            "first_heard_us": it.first_heard_us,
-            "last_heard_us": max(it.first_heard_us, it.last_heartbeat_us or 0, it.last_step_us or 0),
-            "last_heartbeat_us": it.last_heartbeat_us,
-            "interval_us": it.interval_us,
-            "state": it.state,
-            "state_since_us": it.state_since_us,
-            "step": it.step,
-            "ranks_alive": len(it.ranks_alive) if isinstance(it.ranks_alive, list) else _whole(it.ranks_alive),
-            "queue_bytes": it.queue_bytes,
-            "dropped": it.dropped,
-            "clock_offset_s": it.clock_offset_s,
-            "agent_version": it.agent_version,
-            "metrics_address": it.metrics_address,
-        }
-        for it in nodes
-    ]

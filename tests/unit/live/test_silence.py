@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from ledger_oracle.build import T0, T0_US
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, from_dict
-from tachograph_collector.live.silence import Conclusion, Silence, SilenceState, node_rows
+from tachograph_collector.live.heard_nodes import node_rows
+from tachograph_collector.live.silence import Conclusion, Silence, SilenceState
 from tachograph_collector.store.incident_rows import incident_row
 
 SECOND = 1_000_000
