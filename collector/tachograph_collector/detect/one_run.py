@@ -30,6 +30,7 @@ from tachograph_collector.detect.hang import HangDetector, HangState
 from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
 from tachograph_collector.detect.loss import LossDetector, LossState
 from tachograph_collector.detect.node_health import NodeHealthDetector, NodeHealthState
+from tachograph_collector.detect.periodic import PeriodicDetector, PeriodicState
 from tachograph_collector.detect.restarts import RestartsDetector, RestartsState
 from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
@@ -54,6 +55,7 @@ class RunState(Struct):
     saves: SavesState = field(default_factory=SavesState)
     restarts: RestartsState = field(default_factory=RestartsState)
     goodput: GoodputState = field(default_factory=GoodputState)
+    periodic: PeriodicState = field(default_factory=PeriodicState)
     nodes: NodeHealthState = field(default_factory=NodeHealthState)
     corruption: CorruptionState = field(default_factory=CorruptionState)
     steps: list[StepColumns] = field(default_factory=list)
@@ -79,6 +81,7 @@ class RunDetectors:
         self._loss = LossDetector(settings.loss, self.board, self._course, state.loss)
         self._hang = HangDetector(settings.hang, settings.common, self.board, self._course, state.hang)
         self._slow = JobSlowDetector(settings.job_slow, self.board, self._course, state.job_slow)
+        self._periodic = PeriodicDetector(settings.periodic_slow, self.board, self._course, state.periodic)
         self._saves = SavesDetector(settings.checkpoints, settings.retention, self.board, self._course, state.saves)
         self._restarts = RestartsDetector(settings.restarts, self.board, self._course, state.restarts)
         self.goodput = GoodputDetector(
@@ -110,6 +113,7 @@ class RunDetectors:
             self._saves.state,
             self._restarts.state,
             self.goodput.state,
+            self._periodic.state,
             self._nodes.state,
             self._corruption.state,
             self._steps,
@@ -241,6 +245,8 @@ class RunDetectors:
             self._straggler.reset(t_us)
             self._loss.reset(t_us, "run ended")
             self._slow.reset(t_us)
+            self._periodic.reset(t_us)
+        self._periodic.hear(event)
         self._hang.hear(event)
         self._saves.hear(event)
         self._restarts.hear(event)
@@ -256,6 +262,7 @@ class RunDetectors:
         self._course.begin(name, at_us)
         self._hang.reset(at_us)
         self._slow.reset(at_us)
+        self._periodic.reset(at_us)
         self._saves.begin(at_us)
         self.board.attempt, self.board.is_replayed = name, False
         self._restarts.begin(name, at_us)
@@ -316,6 +323,7 @@ class RunDetectors:
             self._hang.step(float(steps.dur_s[place]), stride)
             point = self._point(steps, place, is_eligible)
             self._slow.step(point)
+            self._periodic.step(point)
             if course.loss_lead in (None, course.lead):
                 self._loss.step(point)
                 self._corruption.step(point)

@@ -56,6 +56,10 @@ class Straggler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where it costs less of the step than this, nothing is said."""
     least_group: Annotated[int, Meta(ge=2)] = 4
     """Groups of fewer ranks are compared with their own past only."""
+    alone_ratio: Annotated[float, Meta(gt=1)] = 1.2
+    """Flagged from so many times a rank's own past, where there are too few others."""
+    alone_windows: _Whole = 10
+    """Windows of its past before it is compared with it."""
     episode_ratio: Annotated[float, Meta(gt=1)] = 1.5
     episode_k: _Whole = 5
     episode_n: _Whole = 8
@@ -122,6 +126,21 @@ class JobSlow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Minutes of an attempt before there is anything to compare with."""
     cusum_slack: _Above0 = 0.05
     cusum_limit: _Above0 = 0.12
+
+
+class PeriodicSlow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A slow step every so many steps."""
+
+    ratio: Annotated[float, Meta(gt=1)] = 1.5
+    """A step is slow at so many times the usual."""
+    times: Annotated[int, Meta(ge=4)] = 8
+    """So many slow steps before anything is said."""
+    regular: Annotated[float, Meta(gt=0.5, le=1)] = 0.85
+    """So many of their gaps are the period, or twice it."""
+    least_period: Annotated[int, Meta(ge=2)] = 3
+    least_share: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    """Of the time, that they cost."""
+    warn_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
 
 
 class Checkpoints(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -240,6 +259,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loss: LossSettings = field(default_factory=LossSettings)
     hang: Hang = field(default_factory=Hang)
     job_slow: JobSlow = field(default_factory=JobSlow)
+    periodic_slow: PeriodicSlow = field(default_factory=PeriodicSlow)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     restarts: Restarts = field(default_factory=Restarts)
     retention: Retention = field(default_factory=Retention)

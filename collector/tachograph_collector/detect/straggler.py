@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.columns import Array, Flags, Floats, StepColumns
 from tachograph_collector.detect.course import SECOND_US, Course
+from tachograph_collector.detect.own_past import compared, learnt, named
 from tachograph_collector.detect.settings import Common, Straggler
 from tachograph_collector.detect.verdict import Evidence, Severity, Verdict
 
@@ -60,6 +61,8 @@ class StragglerState(Struct):
     """Steps up to this one have been looked at for episodes."""
     num_calm_groups: int = 0
     """Windows in a row in which no group was slow together."""
+    past: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """Windows by ranks: the work of those in groups too small to compare, in windows in which they weren't slow."""
     worst: list[int] = field(default_factory=list)
     """The rank that was flagged furthest, of each of the last windows in which one was."""
 
@@ -87,6 +90,8 @@ class StragglerDetector:
         self._course = course
         self.state = state
         self._column = {rank: place for place, rank in enumerate(state.ranks)}
+        self._alone = np.zeros(len(state.ranks), dtype=np.bool_)
+        """Of the window that is judged: which ranks have too few others to compare with."""
 
     def reset(self, at_us: int) -> None:
         """A new attempt: all baselines start afresh."""
@@ -135,6 +140,7 @@ class StragglerDetector:
 
         state.work_s = wider(state.work_s, np.nan)
         state.flags, state.brief = wider(state.flags, 0), wider(state.brief, 0)
+        state.past = wider(state.past, np.nan)
         state.calm, state.since_us = wider(state.calm, 0), wider(state.since_us, 0)
         state.brief_since_us = wider(state.brief_since_us, 0)
         state.brief_cost_s = wider(state.brief_cost_s, 0)
@@ -205,10 +211,12 @@ class StragglerDetector:
         value = medians(rows)
         ratio, excess = np.full(len(value), np.nan), np.full(len(value), np.nan)
         num_judged, is_group = 0, False
+        self._alone = np.zeros(len(state.ranks), dtype=np.bool_)
         for members in groups:
             mine = value[members]
             heard = ~np.isnan(mine)
             if heard.sum() < settings.least_group:
+                self._alone[members] = len(state.ranks) > 1  # of a lone rank it is said that the job is slow
                 continue
             num_judged += 1
             middle = float(np.median(mine[heard]))
@@ -226,9 +234,21 @@ class StragglerDetector:
                 impact = (float(np.max(mine[over])) - middle) / step_s
                 self._say_group(at_us, members[over], int(heard.sum()), middle, impact)
                 flagged[members], is_group = False, True
+        if self._alone.any():
+            least_s = 0.0 if np.isnan(step_s) else settings.least_impact * step_s
+            own = compared(state.past, np.where(self._alone, value, np.nan), least_s, settings)
+            state.past = learnt(state.past, np.where(self._alone, value, np.nan), own)
+            flagged |= named(own, self._common.group_share)
+            calm |= own.calm
+            ratio = np.where(self._alone, value / own.baseline, ratio)
+            excess = np.where(self._alone, value - own.baseline, excess)
         if num_judged:
             self._board.evaluated(NAME, num_judged)
             self._board.evaluated(EPISODE, num_judged)
+        elif self._alone.any() and len(state.past) > settings.alone_windows:
+            self._board.evaluated(NAME)
+        elif self._alone.any():
+            self._board.sight(NAME, "eligible", "groups are small, and their ranks have too short a past")
         else:
             self._board.sight(NAME, "blind", f"no group has {settings.least_group} ranks that tell their own work")
         self._note_begin(window, flagged, excess, value)
@@ -296,7 +316,8 @@ class StragglerDetector:
         rank = self.state.ranks[worst]
         impact = None if np.isnan(step_s) or step_s <= 0 else float(excess[worst]) / step_s
         critical = ratio[worst] >= settings.critical_ratio or (impact or 0.0) >= settings.critical_impact
-        severity: Severity = "critical" if critical else "warning"
+        is_alone = bool(self._alone[worst])
+        severity: Severity = "critical" if critical and not is_alone else "warning"
         open_now = self._board.open(NAME, subject)
         since_us = open_now[0].opened_us if open_now else int(self.state.since_us[places].min())
         lost_s = None if impact is None else impact * (at_us - since_us) / 1e6
@@ -304,7 +325,8 @@ class StragglerDetector:
         per_day = None if impact is None else course.gpu_hours(impact * 86_400)
         who = f"rank {rank}" if subject.startswith("rank") else f"{subject} ({len(places)} of its ranks)"
         where = f" on {node}" if node is not None and subject.startswith("rank") else ""
-        summary = f"{who}{where} works {(float(ratio[worst]) - 1) * 100:.0f} % longer than its group"
+        summary = f"{who}{where} works {(float(ratio[worst]) - 1) * 100:.0f} % longer than "
+        summary += "before (no group to compare with)" if is_alone else "its group"
         if impact is not None:
             summary += f" and costs {impact * 100:.0f} % of every step"
         self._board.say(
@@ -318,11 +340,13 @@ class StragglerDetector:
                 evidence=Evidence(
                     value=float(value[worst]),
                     baseline=float(value[worst] - excess[worst]),
-                    threshold=settings.ratio * float(value[worst] - excess[worst]),
+                    threshold=(settings.alone_ratio if is_alone else settings.ratio)
+                    * float(value[worst] - excess[worst]),
                     num_samples=int(np.count_nonzero(~np.isnan(self.state.work_s[window, worst]))),
                     unit="s",
                     more={
                         "ranks": [self.state.ranks[place] for place in places],
+                        "compared_with": "its own past" if is_alone else "its group",
                         "impact_of_step": impact,
                         "cost_gpu_hours": gpu_hours,
                         "num_windows_flagged": int(self.state.flags[:, worst].sum()),

@@ -161,3 +161,33 @@ def test_what_is_found_in_steps_done_before_is_marked_replayed():
 def test_other_thresholds_judge_otherwise():
     events = ranks(slow=[Slow(3, 1.2, 40)])
     assert found(events, settings_from({"straggler": {"ratio": 1.5}})) == []
+
+
+def test_in_a_small_group_a_rank_is_compared_with_its_own_past_and_said_to_be():
+    incidents = found(ranks(2, 500, slow=[Slow(1, 1.5, 300)]))
+    (incident,) = [one for one in incidents if one.detector == "straggler"]
+    assert (incident.subject, incident.severity) == ("rank 1", "warning")
+    assert incident.evidence.more["compared_with"] == "its own past"
+    assert "no group to compare with" in incident.summary
+    assert incident.evidence.baseline == pytest.approx(4.0, rel=0.02)
+    assert incident.cost.wall_s > 0
+
+
+def test_pairs_of_a_pipeline_are_small_groups_each():
+    incidents = found(ranks(8, 500, slow=[Slow(5, 1.4, 300)], stage=lambda rank: rank // 2))
+    assert [one.subject for one in incidents if one.detector == "straggler"] == ["rank 5"]
+
+
+def test_in_small_groups_nobody_is_named_who_is_slow_with_others_or_little_or_from_the_beginning():
+    for slow in (
+        [Slow(0, 1.5, 300), Slow(1, 1.5, 300)],
+        [Slow(1, 1.1, 300)],
+        [Slow(1, 1.5, 1)],
+    ):
+        assert [one for one in found(ranks(2, 500, slow=slow)) if one.detector == "straggler"] == []
+    assert [one for one in found(ranks(1, 500, slow=[Slow(0, 1.5, 300)])) if one.detector == "straggler"] == []
+
+
+def test_noise_names_nobody_in_small_groups():
+    for seed in range(20):
+        assert found(ranks(3, 300, noise=0.05, seed=seed)) == []
