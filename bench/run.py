@@ -15,6 +15,7 @@ from pathlib import Path
 
 import figure_agent
 import figure_detection
+import figure_detectors
 import figure_event_log
 import figure_ingest
 import figure_judge
@@ -35,6 +36,7 @@ FIGURES = {
     "one-more-step": figure_one_more_step.measure,
     "megatron": figure_megatron.measure,
     "detection": figure_detection.measure,
+    "detectors": figure_detectors.measure,
     "judge": figure_judge.measure,
     "simulators": figure_simulators.measure,
     "recorder": figure_recorder.measure,

@@ -13,7 +13,6 @@ from tachograph_agent.events import (
     Phase,
     PhaseStart,
     RunEnd,
-    RunStart,
     Step,
 )
 from tachograph_collector.detect import Detectors
