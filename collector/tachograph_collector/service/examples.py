@@ -300,17 +300,25 @@ FLEET: Final[dict[str, Any]] = {
     "next": None,
 }
 
-_SHARES: Final = {"kept": 0.839, "checkpoint": 0.0047, "lost": 0.1155, "restart": 0.0408}
-_YEAR: Final = {name: round(share * 8766, 1) for name, share in _SHARES.items()}
 PLAN: Final[dict[str, Any]] = {
     "checkpoint_s": 60.0,
     "restart_s": 1800.0,
     "mtbf_s": 43200.0,
     "persist_s": 0.0,
-    "at": {"interval_s": 10800.0, "goodput": 0.839, "shares": _SHARES, "year_h": _YEAR},
-    "best": {"interval_s": 2236.9, "goodput": 0.9095, "shares": _SHARES, "year_h": _YEAR},
-    "flat_top_s": [1118.4, 4473.8],
+    "at": {
+        "interval_s": 10800.0,
+        "goodput": 0.839,
+        "shares": {"kept": 0.839, "checkpoint": 0.0047, "lost": 0.1155, "restart": 0.0408},
+        "year_h": {"kept": 7354.8, "checkpoint": 40.9, "lost": 1012.6, "restart": 357.7},
+    },
+    "best": {
+        "interval_s": 2237.0,
+        "goodput": 0.9095,
+        "shares": {"kept": 0.9095, "checkpoint": 0.0244, "lost": 0.0253, "restart": 0.0408},
+        "year_h": {"kept": 7972.9, "checkpoint": 213.8, "lost": 221.6, "restart": 357.7},
+    },
+    "flat_top_s": [1118.5, 4474.0],
     "young_s": 2276.8,
-    "daly_s": 2236.9,
-    "curve": {"interval_s": [1118.4, 2236.9, 4473.8], "goodput": [0.9030, 0.9095, 0.9011]},
+    "daly_s": 2237.0,
+    "curve": {"interval_s": [1118.5, 2237.0, 4474.0], "goodput": [0.898, 0.9095, 0.8977]},
 }
