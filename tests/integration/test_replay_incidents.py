@@ -28,8 +28,10 @@ def lines(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told(*words, "--incidents", "-").splitlines()]
 
 
-def test_the_recorded_run_hung_before_its_gpu_failed_had_a_loss_spike_and_lost_a_save() -> None:
-    hang, spike, save = lines(RECORDED)
+def test_the_recorded_run_hung_with_an_xid_before_its_gpu_failed_had_a_loss_spike_and_lost_a_save() -> None:
+    hang, xid, spike, save = lines(RECORDED)
+    assert (xid["detector"], xid["severity"], xid["node"]) == ("xid", "critical", "node-05")
+    assert (xid["evidence"]["xids"], xid["evidence"]["failure_category"]) == ([79], "gpu")
     assert (save["detector"], save["severity"], save["evidence"]["step"]) == ("checkpoint_not_landed", "warning", 9400)
     assert (hang["detector"], hang["severity"], hang["outcome"]) == ("hang", "critical", "failure: gpu")
     assert (spike["detector"], spike["severity"], spike["outcome"]) == ("loss_spike", "critical", "rolled back")
@@ -39,7 +41,7 @@ def test_the_recorded_run_hung_before_its_gpu_failed_had_a_loss_spike_and_lost_a
 
 def test_the_terminal_lists_them_with_what_to_do() -> None:
     words = " ".join(told(RECORDED).split())
-    assert "3 incidents" in words
+    assert "4 incidents" in words
     assert "the job hangs" in words
     assert "go back to the checkpoint of step" in words
     assert "the job hangs" not in told(RECORDED, "--no-detect")
@@ -52,13 +54,14 @@ def test_a_file_of_incidents_comes_beside_any_other_output(tmp_path: Path) -> No
 
 
 def test_a_window_has_the_incidents_of_its_time() -> None:
-    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == ["hang"]
+    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == ["hang", "xid"]
     assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-03")] == ["checkpoint_not_landed"]
 
 
 def test_a_log_read_as_of_an_earlier_time_has_what_was_known_then() -> None:
-    (hang,) = lines(RECORDED, "--now", "2026-03-02T11:41")
+    hang, xid = lines(RECORDED, "--now", "2026-03-02T11:41")
     assert hang["cleared_at"] is None
+    assert "failure_category" not in xid["evidence"]
     assert lines(RECORDED, "--now", "2026-03-02T11:00") == []
 
 
@@ -79,6 +82,7 @@ def test_other_thresholds_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "thresholds.toml"
     file.write_text("[hang]\nleast_s = 3600\np95_times = 1000\n")
     assert [one["detector"] for one in lines(RECORDED, "--thresholds", str(file))] == [
+        "xid",
         "loss_spike",
         "checkpoint_not_landed",
     ]

@@ -146,14 +146,14 @@ class NodeHealthDetector:
 
     def _judge(self, event: Health, t_us: int) -> None:
         extra = extra_of(event)
-        node = event.node
+        node = event.node or ""
         self.state.has_agents = True
         if extra.get("state") is not None and extra.get("state") != "hung":
-            if event.check == "kernel" and node is not None and event.severity == "info":
+            if event.check == "kernel" and node and event.severity == "info":
                 self.state.blind[node[:200]] = (event.detail or "blind")[:200]
             self._see()
             return  # of a check that can't look: nothing is known
-        if node is None or (event.check == "kernel" and extra.get("subject") == "gap"):
+        if event.check == "kernel" and extra.get("subject") == "gap":
             return
         self._count_nodes()
         if event.check in ("xid", "gpu_lost"):
@@ -186,7 +186,7 @@ class NodeHealthDetector:
         return "critical" if event.severity == "critical" else "info" if event.severity == "info" else "warning"
 
     def _xid(self, event: Health, node: str, t_us: int) -> None:
-        gpu = "a GPU" if event.gpu is None else str(event.gpu)[:100]
+        gpu = "?" if event.gpu is None else str(event.gpu)[:100]
         if event.severity == "info":
             return
         if event.check == "gpu_lost":
@@ -211,10 +211,12 @@ class NodeHealthDetector:
         trouble.numbers, trouble.count = [xid.number], xid.count
         told = event.detail or ""
         if f"Xid {xid.number} " not in told:
-            trouble.detail = f"Xid {xid.number} on {gpu}"
+            is_of_it = told and len(xids_of(event)) == 1
+            trouble.detail = f"Xid {xid.number} on GPU {gpu}" + (f": {told[:250]}" if is_of_it else "")
         trouble.advice = _ADVICE[xid.worth]
         if xid.worth == "application":
-            seen = [one for one in self.state.seen[_place(event.node, gpu)] if one.number and not one.is_consequence]
+            place = _place(event.node or "", gpu)
+            seen = [one for one in self.state.seen[place] if _is_own(one)]
             numbers = [one.number for one in seen]
             trouble.numbers = sorted({*numbers, xid.number})
             trouble.detail = f"{trouble.detail} (an application's error, in {_attempts(seen)} attempts on the same GPU)"
@@ -258,11 +260,7 @@ class NodeHealthDetector:
         """Whether this GPU has shown an application's Xid in two attempts within a day, each on its own account."""
         within_us = self._settings.again_s * SECOND_US
         seen = self.state.seen[_place(node, gpu)]
-        mine = [
-            one
-            for one in seen
-            if not one.is_consequence and worth_is_application(one.number) and abs(t_us - one.t_us) <= within_us
-        ]
+        mine = [one for one in seen if _is_own(one) and abs(t_us - one.t_us) <= within_us]
         return _attempts(mine) > 1 and mine[-1].t_us == t_us
 
     def _count_nodes(self) -> None:
@@ -298,12 +296,12 @@ class _Others(Troubles):
         return is_open[0].incident_id if is_open and about_gpus else None
 
 
-def worth_is_application(number: int) -> bool:
-    """Whether an Xid of that number is mostly a process's own doing."""
-    return number != 0 and worth_of(number) == "application"
+def _is_own(seen: Seen) -> bool:
+    """Whether it is an application's Xid that follows from nothing else that is known."""
+    return not seen.is_consequence and worth_of(seen.number) == "application"
 
 
-def _place(node: str | None, gpu: str) -> str:
+def _place(node: str, gpu: str) -> str:
     return f"{node}\n{gpu}"
 
 

@@ -256,7 +256,7 @@ class Troubles:
             return
         worst = max(troubles, key=lambda one: (SEVERITIES.index(one.severity), one.told_us))
         others = len(troubles) - 1
-        summary = f"{node}: {worst.detail}" + (f"; and {others} more" if others else "")
+        summary = (f"{node}: " if node else "") + worst.detail + (f"; and {others} more" if others else "")
         more: dict[str, float | int | str | list[int] | None] = {
             "checks": ", ".join(sorted({one.check for one in troubles}))
         }
@@ -289,7 +289,7 @@ class Troubles:
                     more=more,
                 ),
                 advice=worst.advice or self._advice,
-                node=node,
+                node=node or None,
                 consequence_of=self.cause(node),
             ),
             is_final=is_final,
@@ -317,8 +317,8 @@ class Troubles:
 
 
 def subject_of(node: str) -> str:
-    """The subject of a node's incident."""
-    return f"node {node}"
+    """The subject of a node's incident; a kernel's log alone doesn't name its node, which is "" here."""
+    return f"node {node}" if node else "node unknown"
 
 
 def _rank(trouble: Trouble) -> int:

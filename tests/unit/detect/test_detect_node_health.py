@@ -183,8 +183,13 @@ def test_an_old_message_that_is_read_again_when_it_was_over_opens_nothing():
     assert [one.what for one in detectors.look(round((T0 + 20_010) * 1e6)) if one.incident.detector == "xid"] == []
 
 
-def test_a_kernels_log_alone_is_judged():
-    assert len(of(found([xid(0, 79)]), "xid")) == 1
+def test_a_kernels_log_alone_is_judged_though_it_names_no_node():
+    lost = health(100, "gpu_lost", "critical", node=None, gpu="0000:b3:00", detail="GPU lost")
+    incidents = found([xid(0, 79, node=None), lost, health(200, "hung_task", node=None)])
+    (incident,), (hung,) = of(incidents, "xid"), of(incidents, "node_health")
+    assert (incident.subject, incident.node) == ("node unknown", None)
+    assert incident.evidence.more["gpus"] == f"{GPU}, 0000:b3:00"
+    assert hung.severity == "warning"
 
 
 def test_what_lasts_is_one_incident_until_the_agent_says_that_it_is_over():
@@ -243,7 +248,6 @@ def test_each_check_of_the_agent_is_heard(check):
         health(600, "ib", "warning", state="failed", open=True),
         health(600, "kernel", "warning", subject="gap"),
         health(600, "disk", "info", open=False),
-        health(600, "disk", node=None, open=True),
     ],
 )
 def test_that_a_check_cannot_look_is_no_sickness(event):
