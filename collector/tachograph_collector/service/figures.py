@@ -23,6 +23,7 @@ from tachograph_collector.ledger.books import Details
 from tachograph_collector.live.leases import LEASE_US
 from tachograph_collector.model.advice import Predicted
 from tachograph_collector.model.judge import judge
+from tachograph_collector.service.incident_figures import Flagged, read_flagged
 from tachograph_collector.service.run_figures import (
     Busy,
     Forecast,
@@ -173,6 +174,7 @@ class Figures:
                 figures = self._read(connection, one)
                 if figures is not None:
                     found[one.key] = figures
+            found = _with_flagged(connection, found)
             lag = _lag(connection, now_us)
             num_held = _num_held(connection, self._holder, now_us)
         self._fences = {one.key.run: one.fence for one in held[:MAX_RUNS]}
@@ -230,6 +232,18 @@ class Figures:
             slow = self._slow.get(key, _Slow())
             told.append(replace(figures, busy=slow.busy, forecast=slow.forecast))
         return told
+
+
+def _with_flagged(connection: Connection, found: Mapping[FoldedKey, RunFigures]) -> dict[FoldedKey, RunFigures]:
+    """With what is flagged of each run, on its newest generation alone: incidents are the run's, by name."""
+    newest: dict[RunKey, int] = {}
+    for key in found:
+        newest[key.run] = max(key.generation, newest.get(key.run, 0))
+    flagged = read_flagged(connection, list(newest))
+    return {
+        key: replace(each, flagged=flagged.get(key.run, Flagged()) if newest[key.run] == key.generation else Flagged())
+        for key, each in found.items()
+    }
 
 
 def _texts(shown: Sequence[RunFigures]) -> dict[int, bytes]:

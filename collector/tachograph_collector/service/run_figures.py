@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, and_, case, func, or_, select
 
 from tachograph_collector.ledger.books import ACCOUNTS, Account, Books
+from tachograph_collector.service.incident_figures import Flagged
 from tachograph_collector.store.folded import Booked, booked_so_far
 from tachograph_collector.store.folded_reader import FoldedKey
 from tachograph_collector.store.keys import RunKey
@@ -91,6 +92,8 @@ class RunFigures:
     """By state."""
     open_incidents: Mapping[str, int] = field(default_factory=dict)
     """By severity."""
+    flagged: Flagged = field(default_factory=Flagged)
+    """Of the newest generation of a run; others have none."""
     busy: Busy = field(default_factory=Busy)
     forecast: Forecast = field(default_factory=Forecast)
 

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS
+from tachograph_collector.service.incident_metrics import incident_families
 from tachograph_collector.service.run_figures import RunFigures, first_booked, shares
 
 MAX_CAUSES: Final = 10
@@ -35,6 +36,7 @@ class RunMetrics(Collector):
         yield from self._standing()
         yield from self._model()
         yield from self._cluster()
+        yield from incident_families(self._runs)
         yield from self._counters()
 
     def _gauge(
