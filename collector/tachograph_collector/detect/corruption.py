@@ -157,6 +157,8 @@ class CorruptionDetector:
         if not point.has_loss or not math.isfinite(point.loss):
             return
         state, course = self.state, self._course
+        if NAME not in self._board.sights:
+            self._board.sight(NAME, "eligible", "no step was done again yet, and no checksum or Xid was told")
         before = state.losses.pop(point.step, None)
         rank = course.lead if course.loss_lead is None else course.loss_lead
         state.losses[point.step] = Done(point.loss, point.count, rank, course.world_size)
@@ -335,7 +337,11 @@ class CorruptionDetector:
 
     def rows(self, steps: StepColumns) -> None:
         """Take all ranks' records of one attempt."""
-        for outlier in self._norms.rows(steps):
+        before = self.state.norms.window
+        outliers = self._norms.rows(steps)
+        if self.state.norms.window != before:
+            self._board.evaluated(NAME)
+        for outlier in outliers:
             mine = self._norms.note(outlier)
             if len(mine) >= self._settings.norm_times:
                 self._out_of_line(mine)
