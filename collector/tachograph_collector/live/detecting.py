@@ -14,11 +14,18 @@ from tachograph_collector.ledger import Books, Details
 from tachograph_collector.live.detector_states import read_detectors, save_detectors
 from tachograph_collector.live.incidents import IncidentRows, write_sights
 from tachograph_collector.live.pace import SECOND, Pace
+from tachograph_collector.live.recording import PackedTogetherError, Recording
 from tachograph_collector.live.watching import Watching
+from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.prunings import prunings_of
+from tachograph_collector.store.rows import HEARTBEAT
 
 BEHIND_US: Final = 10 * SECOND
 """A look that comes so much later than it was due was kept from somebody; silence is held against nobody meanwhile."""
+
+
+RECORDING_A_TURN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class Moment:
     details: Details | None
     """None: not worked out this time."""
     is_replay: bool
+    seq: int
+    """All that is stored up to this number was heard."""
     is_over: bool
     """Nothing more is expected: it has ended, or it is a recording, and nothing has come for a while."""
 
@@ -41,9 +50,16 @@ class Detecting:
     """The detectors of one run and the rows of what they find. Thrown away with the run's folder."""
 
     def __init__(
-        self, run: RunKey, name: str, pace: Pace, settings: Settings | None, looked_before_us: int | None
+        self,
+        database: Database,
+        run: RunKey,
+        name: str,
+        pace: Pace,
+        settings: Settings | None,
+        looked_before_us: int | None,
     ) -> None:
         """``looked_before_us``: until when whoever folded the run before has judged."""
+        self._database = database
         self._run = run
         self._name = name
         self._pace = pace
@@ -54,6 +70,12 @@ class Detecting:
         self._due_us: int | None = None
         self._sights_due_us = 0
         self._saved: Row[int, str, bytes] | None = None
+        self._is_replay = False
+        self._has_news = True
+        """Of a recording: whether there is anything that was not judged."""
+        self._is_pruned = False
+        self._recording: Recording | None = None
+        self._details: Details | None = None
         self.was_refused: str | None = None
         """Why the saved state could not be used, so that they began afresh."""
 
@@ -63,11 +85,14 @@ class Detecting:
         """Learn what stands open in the table, and what was saved."""
         self._incidents.take_up(connection)
         self._saved = read_detectors(connection, self._run)
+        self._is_pruned = any(each.kind != HEARTBEAT for each in prunings_of(connection, self._run))
 
     def go_on(self, seq: int) -> None:
         """Go on from the state that was saved as of ``seq``; if there is none, begin afresh with what stands open."""
         saved, self._saved = self._saved, None
-        if saved is None or saved.seq != seq:
+        if saved is None:
+            return  # a recording has none: it is judged whole
+        if saved.seq != seq:
             self.was_refused = f"run {self._name!r}: no state of its detectors goes with the ledger's"
             return
         try:
@@ -78,7 +103,7 @@ class Detecting:
 
     def save(self, connection: Connection, seq: int, at_us: int) -> None:
         """Save the state, as of ``seq``."""
-        save_detectors(connection, self._run, seq, at_us, self._watching.save())
+        save_detectors(connection, self._run, seq, at_us, None if self._is_replay else self._watching.save())
 
     def set_settings(self, settings: Settings) -> None:
         """Judge by other thresholds from now on."""
@@ -88,28 +113,58 @@ class Detecting:
     # -- a turn ------------------------------------------------------------------------------------------------------
 
     def hear(self, events: list[AnyEvent], *, is_replay: bool) -> None:
-        """Take events as they were stored."""
-        self._watching.hear(events, is_replay=is_replay)
+        """Take events as they were stored. Those of a recording are read again when it is complete."""
+        self._is_replay = is_replay
+        if is_replay:
+            self._has_news, self._recording, self._details = True, None, None
+        else:
+            self._watching.hear(events)
 
     def note(self, incidents: Iterable[Incident]) -> None:
         """Take incidents that others found, as they are now."""
         self._incidents.note(incidents)
 
-    def wants_books(self, as_of_us: int) -> bool:
+    def wants_books(self, as_of_us: int, *, is_replay: bool, is_over: bool) -> bool:
         """Whether ``look`` should be given the run's records."""
+        if is_replay:
+            return is_over and self._has_news and self._details is None
         return self._watching.wants_books(as_of_us)
 
     def look(self, moment: Moment) -> None:
-        """Judge what was heard; a recording when it is over."""
+        """Judge what was heard; a recording when it is over, a little at each turn."""
+        if moment.is_replay:
+            if moment.is_over and self._has_news and not self._is_pruned:
+                self._look_at_recording(moment)
+            return
         self._judge_books(moment)
         looked_before_us, self._looked_before_us = self._looked_before_us, None
-        if looked_before_us and not moment.is_replay:
+        if looked_before_us:
             self.note(self._watching.look_again(min(looked_before_us, moment.now_us)))
         if moment.is_over:
-            self.note(self._watching.finish(None if moment.is_replay else moment.now_us))
-        elif not moment.is_replay:
+            self.note(self._watching.finish(moment.now_us))
+        else:
             on_time = self._due_us is not None and moment.now_us <= self._due_us + BEHIND_US
             self.note(self._watching.look(moment.as_of_us, on_time=on_time))
+        self._close(moment)
+
+    def _look_at_recording(self, moment: Moment) -> None:
+        self._details = moment.details or self._details
+        if self._recording is None:
+            self._recording = Recording(self._database, self._run, self._name, moment.seq, self._settings)
+        try:
+            if not self._watching.read_on(self._recording, RECORDING_A_TURN_S):
+                return
+        except PackedTogetherError:
+            self._recording = Recording(self._database, self._run, self._name, moment.seq, self._settings)
+            return
+        if moment.books is not None and self._details is not None:
+            self._watching.judge(moment.books, self._details, moment.books.end_us, is_final=True)
+        self.note(self._watching.finish_recording())
+        self._has_news, self._recording, self._details = False, None, None
+        if self.fault is None:
+            self._close(moment)
+
+    def _close(self, moment: Moment) -> None:
         self._incidents.close_forgotten(moment.now_us, at_once=moment.is_over)
         if moment.is_over and moment.books is not None and moment.books.status != "running":
             self._incidents.close_all(moment.books.end_us)
@@ -118,9 +173,14 @@ class Detecting:
         if moment.books is None or moment.details is None:
             return
         if moment.is_over:
-            self._watching.judge(moment.books, moment.details, moment.books.end_us, is_final=moment.is_replay)
-        elif not moment.is_replay and self.wants_books(moment.as_of_us):
+            self._watching.judge(moment.books, moment.details, moment.books.end_us, is_final=False)
+        elif self._watching.wants_books(moment.as_of_us):
             self._watching.judge(moment.books, moment.details, moment.as_of_us, is_final=False)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a recording is being read, and the next look should come at once."""
+        return self._recording is not None
 
     def due_at(self, next_look_us: int | None) -> None:
         """When the next look will be."""

@@ -113,7 +113,7 @@ class RunFolder:
         self.last_received_us = 0
         self.views: tuple[LiveRun, ...] = ()
         self.state_was_refused: str | None = None
-        self.detecting = Detecting(lease.run, name, pace, settings, lease.folded_until_us)
+        self.detecting = Detecting(database, lease.run, name, pace, settings, lease.folded_until_us)
         self._database = database
         self._pace = pace
         self._monotonic_us = monotonic_us
@@ -380,7 +380,8 @@ class RunFolder:
                 books=books.get(newest),
                 details=details.get(newest),
                 is_replay=self._is_replay,
-                is_over=quiet and (self._is_replay or all(each.status != "running" for each in books.values())),
+                seq=self.seq,
+                is_over=self._is_over(books, quiet=quiet),
             )
         )
 
@@ -389,13 +390,18 @@ class RunFolder:
         begun_us = self._monotonic_us()
         due = begun_us >= self._details_due_us
         wanted = [number for number in books if due or (quiet and self._is_to_freeze(number, books[number]))]
-        if not self._is_replay and self.detecting.wants_books(ledger_now_us or 0):
-            wanted = sorted({*wanted, max(books)}) if books else []
+        is_over = self._is_over(books, quiet=quiet)
+        if books and self.detecting.wants_books(ledger_now_us or 0, is_replay=self._is_replay, is_over=is_over):
+            wanted = sorted({*wanted, max(books)})
         found = {number: self._ledger.details(books[number].run, ledger_now_us) for number in wanted}
         if due:
             ended_us = self._monotonic_us()
             self._details_due_us = ended_us + round((ended_us - begun_us) / self._pace.details_share)
         return found
+
+    def _is_over(self, books: dict[int, Books], *, quiet: bool) -> bool:
+        """Whether nothing more is expected of the run."""
+        return quiet and (self._is_replay or all(each.status != "running" for each in books.values()))
 
     def _is_to_freeze(self, number: int, books: Books) -> bool:
         generation = self._generations.get(number)
@@ -416,6 +422,8 @@ class RunFolder:
         looks = []
         if not quiet:
             looks.append(self.last_received_us + self._pace.quiet_us)
+        if self.detecting.is_busy:
+            looks.append(now_us)
         if not self._is_replay and any(each.status == "running" for each in books.values()):
             looks += [(until_us // MINUTE + 1) * MINUTE + self._delay_us, now_us + self._pace.look_every_us]
             if self._silence.is_watching:

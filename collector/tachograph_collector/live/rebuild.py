@@ -77,7 +77,7 @@ def rebuild(
             num_revised += turn.num_revised
             num_incidents += turn.num_incidents
             changed |= turn.changed
-            if not turn.more:
+            if not turn.more and not folder.detecting.is_busy:
                 break
         with database.write() as connection:
             leases.hold(connection, folder.lease, database.now_us(connection))

@@ -18,6 +18,8 @@ from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.detectors import VERSION, StateError
 from tachograph_collector.ledger import Books, Details
 from tachograph_collector.live.pace import SECOND
+from tachograph_collector.live.recording import PackedTogetherError, Recording
+from tachograph_collector.store.database import StoreError
 
 logger: Final = logging.getLogger("tachograph.keeper")
 
@@ -26,8 +28,6 @@ MAX_PENDING: Final = 200_000
 """Step records of a run under way that are held to be judged in order, 100 bytes each."""
 BEHIND_US: Final = 120 * SECOND
 """Of one that has more, since it is being caught up with, what is so long before its newest event is judged."""
-MAX_PENDING_OF_REPLAY: Final = 2_000_000
-BEHIND_OF_REPLAY_US: Final = 3600 * SECOND
 
 _STATE: Final = msgspec.msgpack.Decoder(dict[str, bytes])
 _T = TypeVar("_T")
@@ -66,14 +66,13 @@ class Watching:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def hear(self, events: Sequence[AnyEvent], *, is_replay: bool) -> None:
+    def hear(self, events: Sequence[AnyEvent]) -> None:
         """Take events as they were stored."""
-        most, behind_us = (MAX_PENDING_OF_REPLAY, BEHIND_OF_REPLAY_US) if is_replay else (MAX_PENDING, BEHIND_US)
 
         def take() -> None:
             self._detectors.add(events)
-            if self._detectors.num_pending > most:
-                self._detectors.settle(behind_us)
+            if self._detectors.num_pending > MAX_PENDING:
+                self._detectors.settle(BEHIND_US)
 
         if events:
             self._guarded(take, None)
@@ -98,8 +97,27 @@ class Watching:
         self._looked_us = max(self._looked_us, now_us)  # agents that tell things later than before set it back
         return [change.incident for change in self._detectors.look(self._looked_us)]
 
-    def finish(self, now_us: int | None) -> list[Incident]:
-        """Judge all that was heard: nothing more is expected. None: a recording, as of its last event."""
+    def read_on(self, recording: Recording, for_s: float) -> bool:
+        """Go on with a recording for about so long; True when all of it was read, or its detectors are set aside.
+
+        Raises ``StoreUnavailableError`` and ``PackedTogetherError``, as ``Recording.work`` does.
+        """
+        if self._guarded(lambda: recording.work(for_s), True):
+            self._detectors = recording.detectors
+            return True
+        return False
+
+    def finish_recording(self) -> list[Incident]:
+        """Judge all that was read, as of its last event; gives all incidents there are."""
+
+        def finish() -> list[Incident]:
+            self._detectors.look()
+            return self._detectors.incidents(self._name)
+
+        return self._guarded(finish, [])
+
+    def finish(self, now_us: int) -> list[Incident]:
+        """Judge all that was heard: nothing more is expected."""
         return self._guarded(lambda: [change.incident for change in self._detectors.look(now_us, is_complete=True)], [])
 
     # -- books -------------------------------------------------------------------------------------------------------
@@ -132,6 +150,8 @@ class Watching:
             return otherwise
         try:
             return act()
+        except (PackedTogetherError, StoreError):
+            raise
         except Exception as error:
             logger.exception("run %r: its detectors are set aside; its books go on", self._name)
             self.fault = f"{type(error).__name__}: {error}"[:500]

@@ -103,7 +103,7 @@ def unpack_heartbeats(data: bytes) -> list[Heartbeat]:
 
 def step_columns(data: bytes) -> StepColumns:
     """The steps of a piece as arrays, without making an event of each."""
-    num, packed = _open(data)
+    num, packed = open_piece(data)
     told = packed.get
     if (wait := columns.member(told("sections"), "wait")) is not None or told("sections") is None:
         wait_s = columns.as_floats(wait, num)
@@ -185,14 +185,15 @@ def _is_default(values: Sequence[Any], default: Any, num: int) -> bool:
     return values[0] == default and values.count(default) == num
 
 
-def _open(data: bytes) -> tuple[int, dict[str, Any]]:
+def open_piece(data: bytes) -> tuple[int, dict[str, Packed]]:
+    """How many rows a piece has, and its columns as they are packed; a field that nobody told is not among them."""
     if not data.startswith(MAGIC):
         raise ValueError(f"a piece of samples begins with {data[:2]!r}; expected {MAGIC!r}")
     return _DECODER.decode(zstandard.ZstdDecompressor().decompress(data[len(MAGIC) :]))
 
 
 def _unpack(cls: type[Any], data: bytes) -> list[Any]:
-    num, packed = _open(data)
+    num, packed = open_piece(data)
     unknown = packed.pop("unknown_fields", None)
     names = list(packed)
     values = [columns.unpack(column, num) for column in packed.values()]

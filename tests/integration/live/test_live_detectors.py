@@ -13,6 +13,7 @@ from live_world import SECOND, World
 from sqlalchemy import delete, insert, update
 from tachograph_agent.events import AnyEvent, microseconds
 from tachograph_collector.detect import Detectors, Incident
+from tachograph_collector.live import detecting, recording
 from tachograph_collector.live.rebuild import rebuild
 from tachograph_collector.store.incident_rows import incident_row
 from tachograph_collector.store.schema import detector_states, incident_notes, incidents, sights
@@ -190,18 +191,42 @@ def test_incident_that_nobody_sees_any_more_is_closed(world: World, seconds: int
     assert (row["cleared_us"] is not None, row["outcome"]) == (True, "not seen again by detectors that began afresh")
 
 
-def test_recording_is_judged_as_a_finished_log(world: World) -> None:
-    events = faulty_run()
-    world.receive(events[600:], origin="replay")
-    world.settle()
-    world.receive(events[:600], origin="replay")
-    world.wait(30, step_s=5)
+def check_recording(world: World, events: Sequence[AnyEvent]) -> None:
     expected = {one.incident_id: incident_row(one) for one in replayed(events)}
     rows = found(world)
     assert rows.keys() == expected.keys()
     assert {row["origin"] for row in rows.values()} == {"replay"}
     for incident_id, row in rows.items():
         assert {name: row[name] for name in expected[incident_id]} == expected[incident_id]
+
+
+@pytest.mark.parametrize("pending", [100_000, 50])
+def test_recording_is_judged_as_a_finished_log_in_whatever_order_it_came(
+    world: World, monkeypatch: pytest.MonkeyPatch, pending: int
+) -> None:
+    monkeypatch.setattr(recording, "PENDING", pending)
+    monkeypatch.setattr(recording, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(detecting, "RECORDING_A_TURN_S", 0.0)
+    events = faulty_run()
+    chunks = [events[place : place + 100] for place in range(0, len(events), 100)]
+    for chunk in reversed(chunks):
+        world.receive(chunk, origin="replay")
+    world.wait(120, step_s=5)
+    check_recording(world, events)
+    assert {row["detector"]: row["state"] for row in world.rows(sights, RUN)}["straggler"] == "armed"
+    assert world.keepers[0].snapshot().runs == {}
+
+
+def test_recording_that_goes_on_later_is_judged_anew(world: World) -> None:
+    events = faulty_run()
+    world.receive(events[900:], origin="replay")
+    world.wait(30, step_s=5)
+    world.receive(events[:900], origin="replay")
+    world.crash()
+    world.take_over()
+    world.wait(30, step_s=5)
+    expected = {one.incident_id for one in replayed(events)}
+    assert found(world).keys() >= expected
 
 
 def test_rebuild_finds_the_same_and_leaves_what_operators_said(world: World) -> None:
