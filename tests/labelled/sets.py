@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from labelled import fleet, losses, saves, stalls, stragglers
+from labelled import fleet, losses, saves, sickness, stalls, stragglers
 from labelled.scenario import Scenario
 
 
 def whole() -> list[Scenario]:
     """All of them, a minute or so of processor time; a third has nothing wrong."""
-    return [one for kind in (stragglers, losses, saves, stalls, fleet) for one in kind.scenarios()]
+    return [one for kind in (stragglers, losses, saves, stalls, sickness, fleet) for one in kind.scenarios()]
 
 
 def part() -> list[Scenario]:

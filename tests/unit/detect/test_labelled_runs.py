@@ -11,7 +11,6 @@ from labelled.scenario import Scored, scored
 KNOWN_LIMITS = (
     "evaluations told at their end: false hang of run",
     "enough kept: false job_slow of run",
-    "whole run: each 20th step slow: missed periodic_slow of ('run',)",
 )
 """What goes wrong in the part that is judged here, told in docs/detection.md."""
 
