@@ -107,7 +107,7 @@ def create_app(settings: Settings, database: Database, keeper: KeepsLedgers) -> 
         if telemetry is not None:
             telemetry.start()
         upkeep.start()
-        post.start()
+        await asyncio.to_thread(post.start)
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ is in the database: the next try, how many there were, and who is at it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
@@ -96,7 +97,9 @@ class Courier:
         self._thread = threading.Thread(target=self._run, name=f"tachograph-sink-{config.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin: what is found from here on is told."""
+        with contextlib.suppress(StoreError):  # the thread begins, then
+            self._begin()
         log.info("sink %s tells %s of incidents", self.config.name, shown_address(self.config))
         self._thread.start()
 
@@ -140,12 +143,17 @@ class Courier:
 
     # -- what there is to tell -----------------------------------------------------------------------------------
 
-    def _note(self) -> None:
-        name = self.config.name
+    def _begin(self) -> int:
+        """Since when changes are to be looked at."""
         if self._since_us is None:
             with self._database.write() as connection:
-                self._since_us = outbox.begin(connection, name, self._database.now_us(connection), BEFORE)
-        since_us = self._since_us - outbox.OVERLAP_US
+                now_us = self._database.now_us(connection)
+                self._since_us = outbox.begin(connection, self.config.name, now_us, BEFORE)
+        return self._since_us
+
+    def _note(self) -> None:
+        name = self.config.name
+        since_us = self._begin() - outbox.OVERLAP_US
         with self._database.read() as connection:
             now_us = self._database.now_us(connection)
             num = outbox.num_changed(connection, name, since_us)

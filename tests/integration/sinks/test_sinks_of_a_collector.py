@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import promtool
 from click.testing import CliRunner
 from collector_process import Starts
 from sink_server import Behaviour, Grafana, Server
-from sqlalchemy import func, select, update
+from sqlalchemy import update
 from tachograph_collector.cli.main import cli
 from tachograph_collector.sinks.telling import NotToldError
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import deliveries, sinks
+from tachograph_collector.store.schema import deliveries
 from told_sinks import Ear, World
 
 
@@ -29,17 +28,6 @@ def settings(tmp_path: Path, grafana: Grafana, server: Server) -> Path:
     return file
 
 
-def until_told_of(database: Database, num: int) -> None:
-    """Until so many sinks have begun: what is open before is not told."""
-    give_up_at = time.monotonic() + 60
-    while True:
-        with database.read() as connection:
-            if connection.execute(select(func.count()).select_from(sinks)).scalar_one() == num:
-                return
-        assert time.monotonic() < give_up_at, "the sinks did not begin"
-        time.sleep(0.05)
-
-
 def test_a_collector_killed_while_it_tells_is_followed_by_one_that_makes_no_second_annotation(
     start_collector: Starts, database_url: str, tmp_path: Path
 ) -> None:
@@ -48,7 +36,6 @@ def test_a_collector_killed_while_it_tells_is_followed_by_one_that_makes_no_seco
         first = start_collector(database_url, ["--config", str(file)])
         opened = Database(database_url)
         world = World(opened)
-        until_told_of(opened, num=2)
         grafana.then(Behaviour(holds=True))
         world.incident()
         assert grafana.arrived.acquire(timeout=20)  # it is made, and the answer is on its way
