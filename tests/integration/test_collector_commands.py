@@ -269,7 +269,7 @@ def test_what_can_not_be_exported_so_is_said_before_anything_is_asked(
 def test_the_list_says_of_each_run_how_it_stands(here: CollectorProcess, tmp_path: Path) -> None:
     typed("replay", write(tmp_path / "two.jsonl", a_run("ls-one") + a_run("ls-two", 100)), "--into", here.url)
     head, *lines = typed("ls", "ls-*").stdout.splitlines()
-    assert head.split() == ["run", "status", "goodput", "step", "at", "risk", "last", "heard", "(UTC)"]
+    assert head.split() == ["run", "status", "goodput", "step", "at", "risk", "incidents", "last", "heard", "(UTC)"]
     assert sorted(line.split()[:6] for line in lines) == [
         ["ls-one", "completed", "(replay)", "93.8", "%", "150"],
         ["ls-two", "completed", "(replay)", "90.9", "%", "100"],
@@ -356,7 +356,7 @@ def test_nodes_are_told_of_a_run_that_is_alive(here: CollectorProcess) -> None:
         nodes = {node.node: node for node in client.run("beats").nodes()}
         assert {"a", "b"} <= nodes.keys()
         assert nodes["a"].last_heartbeat_at == pytest.approx(now, abs=60)  # by arrival
-        assert list(client.run("beats").incidents().frame().columns)[:2] == ["incident", "detector"]
+        assert list(client.run("beats").incidents().frame().columns)[:2] == ["incident_id", "run"]
 
 
 # Watching

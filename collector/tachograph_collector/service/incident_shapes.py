@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from tachograph_collector.service.shapes import Shape
+from tachograph_collector.service.times import SHAPE
 
 SeverityName = Literal["info", "warning", "critical"]
 OriginName = Literal["live", "replay", "rehearsal"]
@@ -33,7 +34,7 @@ OwnId = Annotated[
     ),
 ]
 Moment = Annotated[
-    str | int | float,
+    Annotated[str, Field(max_length=40, json_schema_extra=SHAPE)] | int | float,
     Field(description="Unix seconds, or ISO 8601 (UTC unless it says otherwise).", union_mode="left_to_right"),
 ]
 
@@ -69,7 +70,13 @@ class SentSilence(Sent):
     since: Annotated[Moment | None, Field(alias="from", description="Now, unless given.")] = None
     until: Moment | None = None
     lasts: Annotated[
-        str | None, Field(alias="for", max_length=30, description="Instead of `until`: how long, such as `2h` or `7d`.")
+        str | None,
+        Field(
+            alias="for",
+            max_length=30,
+            description="Instead of `until`: how long, such as `2h` or `7d`.",
+            json_schema_extra={"pattern": "^[1-9][0-9]{0,2}(min|h|d)$"},
+        ),
     ] = None
     why: Words
     author: Author = None

@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,12}(\.\d{1,9})?", re.ASCII)
 _LOST_PLUS: Final = re.compile(r"(\d) (\d\d:?\d\d)$")
 """A ``+`` of an offset that nobody escaped arrives as a space."""
 
-_SHAPE: Final[dict[str, Any]] = {
+SHAPE: Final[dict[str, Any]] = {
     "pattern": r"^(-?[0-9]{1,10}(\.[0-9]{1,6})?|[12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
     r"(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])?)?)$"
 }
@@ -31,7 +31,7 @@ Since = Annotated[
         description="From when on: Unix seconds, or ISO 8601 (UTC unless it says otherwise). Included.",
         examples=["2026-03-01T00:00:00Z"],
         max_length=40,
-        json_schema_extra=_SHAPE,
+        json_schema_extra=SHAPE,
     ),
 ]
 Until = Annotated[
@@ -40,7 +40,7 @@ Until = Annotated[
         description="Until when: Unix seconds, or ISO 8601 (UTC unless it says otherwise). Excluded.",
         examples=["1772409600"],
         max_length=40,
-        json_schema_extra=_SHAPE,
+        json_schema_extra=SHAPE,
     ),
 ]
 
