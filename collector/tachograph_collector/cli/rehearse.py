@@ -127,6 +127,7 @@ def rehearse(
             else:
                 where = url
             client = stack.enter_context(_client(where, None if url is None else token_file, ca_file, own=url is None))
+            client.runs(limit=1)  # sending is patient with a collector that is away; here it is said at once
             again = 0
             while True:
                 name = prefix if not again else f"{prefix}-{again + 1}"

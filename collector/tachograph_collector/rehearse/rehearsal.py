@@ -63,6 +63,11 @@ class _Watched:
         self.seen.update((it.incident, it) for it in new)
         return new
 
+    @property
+    def expects(self) -> bool:
+        """Whether there is anything to be found, or to be looked for."""
+        return bool(self._scenario.expects)
+
     def is_settled(self, now_s: float) -> bool:
         """Whether nothing more is waited for."""
         return all(
@@ -106,7 +111,8 @@ def rehearse(
                 for new in it.look(client):
                     say(f"{new.seen_s - began_s:4.0f} s  {it.name}: {new.severity}: {new.summary}")
             now_s = time.time()
-            if all(it.is_settled(now_s) for it in watched) or player.is_done:
+            # With nothing to be found, all of it is played and watched.
+            if all(it.is_settled(now_s) for it in watched) and (player.is_done or any(it.expects for it in watched)):
                 break
         origins = sorted({client.run(it.name).place().origin for it in watched})
     finally:
