@@ -106,6 +106,16 @@ def test_a_postgresql_without_the_tables_is_not_touched(postgresql_server: Postg
     postgresql_server.drop_database(url)
 
 
+def test_thresholds_that_can_not_be_used_are_said_with_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "thresholds.toml"
+    path.write_text('[[run]]\nmatch = "a*"\nstraggler.rato = 2.0\n')
+    sentence = refused("--thresholds", str(path), "--database-url", f"sqlite:///{tmp_path / 'x.db'}")
+    assert str(path) in sentence
+    assert "the 1st [[run]] table, of 'a*'" in sentence
+    assert "rato" in sentence
+    assert "can't be read" in refused(TACHOGRAPH_THRESHOLDS=str(tmp_path / "none.toml"))
+
+
 def test_a_setting_that_is_none_is_said(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("prot = 8420")
     assert "did you mean port" in refused("--config", str(tmp_path / "c.toml"))

@@ -52,6 +52,7 @@ def serve(settings: Settings) -> None:
     sys.setswitchinterval(GIL_SWITCH_S)
     logs.set_up(settings.log_format, settings.log_level)
     _check_tls(settings)
+    thresholds = _thresholds(settings)
     _raise_file_limit(settings.max_connections)
     with ExitStack() as stack:
         database = Database(settings.database_url)
@@ -60,7 +61,7 @@ def serve(settings: Settings) -> None:
         prepare(database)
         _check_open(settings, database)
         listener = stack.enter_context(_listener(settings))
-        keeper = Keeper(database, settings.replica, thresholds=_thresholds(settings))
+        keeper = Keeper(database, settings.replica, thresholds=thresholds)
         app = create_app(settings, database, keeper)
         server = _Server(
             uvicorn.Config(

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from no_keeper import NoKeeper
 from sqlalchemy import insert
+from tachograph_collector.live.snapshot import LiveSnapshot, Thresholds
 from tachograph_collector.service import readiness as module
 from tachograph_collector.service.gather import Gather
 from tachograph_collector.service.newruns import NewRuns
@@ -58,6 +59,16 @@ def test_all_is_well(service: Service) -> None:
     assert told["status"] == "ready"
     assert set(told["checks"]) == {"running", "queue", "database", "schema", "ledger"}
     assert told["checks"]["ledger"] == {"ok": True, "runs_behind": 0, "lag_s": 0.0}
+
+
+def test_thresholds_that_can_not_be_used_are_told_and_do_not_end_the_ingest(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Thresholds("t.toml", 5_000_000, "t.toml: not TOML (...)")
+    monkeypatch.setattr(service.keeper, "snapshot", lambda: LiveSnapshot(thresholds=standing))
+    told = look(service)
+    assert told["status"] == "ready"
+    assert told["checks"]["thresholds"] == {"ok": False, "why": "t.toml: not TOML (...)", "read_at": 5.0}
 
 
 def test_a_ledger_that_lags_is_told_and_does_not_end_the_ingest(service: Service) -> None:
