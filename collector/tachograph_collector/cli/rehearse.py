@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _NEEDED: Final = ("fastapi", "uvicorn", "sqlalchemy", "numpy")
 ALL: Final = "all"
+AGAIN_AFTER_S: Final = 5.0
+"""A rehearsal that goes on forever outlives a collector that is away."""
 
 _EPILOG = f"""\b
 Examples:
@@ -67,7 +69,9 @@ Exit code 1 says that something was not detected, or that something was said tha
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, help="Another seed makes other noise.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
 @click.option("--keep", is_flag=True, help="Without --url: leave the collector running when all is told, until Ctrl-C.")
-@click.option("--forever", is_flag=True, help="Begin anew when all is told, with new runs, until Ctrl-C.")
+@click.option(
+    "--forever", is_flag=True, help="One run after the other until Ctrl-C; without --fault, each with a tour of faults."
+)
 @click.option(
     "--url", metavar="URL", help="The collector. Without it one is started, on a database that is thrown away."
 )
@@ -105,6 +109,7 @@ def rehearse(
     if keep and url is not None:
         raise BadInputError("--keep is for the collector that is started here; leave it out with --url")
 
+    from tachograph_collector.client import AwayError
     from tachograph_collector.rehearse.own_collector import OwnCollector, OwnCollectorError
     from tachograph_collector.rehearse.rehearsal import RehearsalError
     from tachograph_collector.rehearse.rehearsal import rehearse as play
@@ -114,7 +119,7 @@ def rehearse(
     if log is None and (speed != 1.0 or format_name is not None):
         raise BadInputError("--speed and --format are for a recorded run; give --log FILE, or --step for faster steps")
     read = None if log is None else _read(log, format_name)
-    made = _Made(faults, num_nodes, ranks, step_s, read, speed)
+    made = _Made(faults, num_nodes, ranks, step_s, read, speed, is_tour=forever)
     prefix = run_name or f"rehearsal-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
     began_s = time.monotonic()
     made.scenarios(prefix, seed)  # what can't be is refused before anything is started
@@ -127,16 +132,23 @@ def rehearse(
             else:
                 where = url
             client = stack.enter_context(_client(where, None if url is None else token_file, ca_file, own=url is None))
-            client.runs(limit=1)  # sending is patient with a collector that is away; here it is said at once
+            if not forever:
+                client.runs(limit=1)  # sending is patient with a collector that is away; here it is said at once
             again = 0
             while True:
                 name = prefix if not again else f"{prefix}-{again + 1}"
-                scenarios = made.scenarios(name, seed + again)
-                outcome = play(client, scenarios, lambda sentence: click.echo(sentence, err=True))
-                click.echo(in_json(outcome) if as_json else table(outcome), nl=False)
-                sys.stdout.flush()
-                if not forever:
-                    break
+                try:
+                    outcome = play(client, made.scenarios(name, seed + again), _say)
+                except AwayError as error:
+                    if not forever:
+                        raise
+                    _say(f"{error}; trying again")
+                    time.sleep(AGAIN_AFTER_S)
+                else:
+                    click.echo(in_json(outcome) if as_json else table(outcome), nl=False)
+                    sys.stdout.flush()
+                    if not forever:
+                        break
                 again += 1
             if keep:
                 click.echo(f"the collector stays at {where} until Ctrl-C", err=True)
@@ -156,6 +168,7 @@ class _Made:
     step_s: float
     log: Sequence[AnyEvent] | None
     speed: float
+    is_tour: bool = False
     ahead_s: float = 0.0
     """How long it takes to make them: they begin when that is done."""
 
@@ -170,6 +183,8 @@ class _Made:
             name, now_s, num_nodes=self.num_nodes, ranks_per_node=self.ranks, step_s=self.step_s
         )
         words = [] if self.faults == (ALL,) else list(self.faults)
+        if self.is_tour and not self.faults and self.log is None:
+            words = list(scenario.TOUR)
         if ALL in words:
             raise BadInputError("--fault all is the whole drill; leave out the others, or leave out 'all'")
         try:
@@ -210,6 +225,10 @@ def _read(log: str, format_name: str | None) -> list[AnyEvent]:
         named = ", ".join(visible(name, 40) for name in runs[:5])
         raise BadInputError(f"--log {log}: there are {len(runs)} runs in it ({named}); give a log of one")
     return events
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)
 
 
 def _client(url: str, token_file: str | None, ca_file: str | None, *, own: bool) -> Client:

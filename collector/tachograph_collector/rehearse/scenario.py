@@ -58,6 +58,16 @@ DRILL: Final = (
 QUIET: Final = (f"partition@{EARLY_S:g}s:share=0.5,for=10s", f"node-pause@{EARLY_S:g}s:node=n1,for=20s")
 """And what must not be made an alarm of."""
 
+TOUR: Final = (
+    "straggler@90s:rank=5,ratio=1.3,for=150s",
+    "loss-spike@300s:height=1",
+    "checkpoint-never-lands@360s",
+    "node-death@450s:node=n2,noticed=60s",
+    "hidden-nan@640s:kind=missing,rollback-after=40s",
+    "frozen-rank@780s:rank=3,noticed=90s",
+)
+"""One run with a bit of everything, of which one after the other is played forever."""
+
 
 class Expected(NamedTuple):
     """What should be found, and how soon after its beginning; or after what time nothing should have been said."""
