@@ -77,7 +77,7 @@ def test_an_operator_works_through_what_was_flagged(url: str) -> None:
 
     said = typed(url, "incident", "show", "aaaa").stdout
     for words in (
-        "straggler, rank 7 of run lab", "what to do: drain node n3", "2 min, 0.5 GPU-hours, 1.25 of money",
+        "straggler: rank 7 of run lab", "what to do: drain node n3", "2 min, 0.5 GPU-hours, 1.25 of money",
         "still open", "first step: 3", "id aaaa1111",
     ):  # fmt: skip
         assert words in said

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tachograph_collector.client.flagged import seen
 from tachograph_collector.client.incident_records import Incident, IncidentWithNotes, Silence
-from tachograph_collector.report.flagged import by_weight, cost_words, evidence_words, lasted_words
+from tachograph_collector.report.flagged import GRAVEST_FIRST, cost_words, evidence_words, lasted_words
 from tachograph_collector.report.terminal import Page
 from tachograph_collector.report.text import duration, instant, visible
 
@@ -19,11 +19,13 @@ ID_LENGTH: Final = 8
 
 
 def in_order(found: Sequence[Incident]) -> list[Incident]:
-    """What is open first, the gravest of it first, then in order of time."""
-    place = {id(one): seen(one) for one in found}
-    ordered = by_weight(place.values())
-    position = {id(one): index for index, one in enumerate(ordered)}
-    return sorted(found, key=lambda one: position[id(place[id(one)])])
+    """What is open, the gravest of it first; then what is over, what began last first."""
+    is_open = [one for one in found if one.is_open]
+    over = [one for one in found if not one.is_open]
+    return [
+        *sorted(is_open, key=lambda one: (GRAVEST_FIRST.get(one.severity, 3), one.opened_at)),
+        *sorted(over, key=lambda one: -one.opened_at),
+    ]
 
 
 def when(unix_seconds: float) -> str:
@@ -73,13 +75,14 @@ def show_one(one: IncidentWithNotes, page: Page) -> None:
     """All that is known of an incident."""
     told = seen(one)
     page.line(f"{visible(one.severity, 20)}: {visible(one.summary, 500)}", STYLES.get(one.severity, "bold"))
-    what = f"{visible(one.detector, 50)}, {visible(one.subject, 120)} of run {visible(one.run or '(no name)', 200)}"
+    subject = "" if one.subject == "run" else f"{visible(one.subject, 120)} of "
+    what = f"{visible(one.detector, 50)}: {subject}run {visible(one.run or '(no name)', 200)}"
     page.line(what + ("" if one.origin == "live" else f" ({one.origin})"))
     found = duration(max(0, round((one.found_at - one.opened_at) * 1e6)))
     page.line(f"began {when(one.opened_at)} UTC, found after {found}, {lasted_words(told)}")
     if one.acknowledged is not None:
         page.line(f"{visible(one.acknowledged.author, 80)} is on it since {when(one.acknowledged.at)} UTC")
-    if one.is_silenced:
+    if one.is_silenced and one.is_open:
         page.line("silenced: nobody is told of it ('tachograph silence ls' says until when)")
     if one.is_replayed:
         page.line("in steps that an earlier attempt had done before")

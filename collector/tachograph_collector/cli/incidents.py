@@ -67,7 +67,7 @@ def incidents(
     """List what a collector flagged.
 
     RUN is a name, in which * and ? stand for any characters and for any one. What is open comes first, the gravest of
-    it first; each line says since when, what, and whether somebody is on it.
+    it first, then what is over; each line says since when, what, and whether somebody is on it.
     """
     with asking(url, token_file, ca_file) as client:
         found: list[Incident] = []

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from tachograph_collector.report.text import SECOND, UNKNOWN, amount, duration, visible
 
 GRAVEST_FIRST: Final = {"critical": 0, "warning": 1, "info": 2}
-MAX_EVIDENCE: Final = 8
+MAX_EVIDENCE: Final = 12
 """Numbers of what only one detector knows that are shown."""
 
 
@@ -109,11 +109,10 @@ def evidence_words(evidence: Proof) -> list[tuple[str, str]]:
         ("samples", evidence.num_samples, ""),
     ]
     told += [(name, value, "") for name, value in list(evidence.more.items())[:MAX_EVIDENCE]]
-    return [
-        (visible(name, 40).replace("_", " "), _plain(value) + tail)
-        for name, value, tail in told
-        if value is not None and value != []
-    ]
+    known = [(name, value, tail) for name, value, tail in told if value is not None and value != []]
+    words = [(visible(name, 40).replace("_", " "), _plain(value) + tail) for name, value, tail in known]
+    rest = len(evidence.more) - MAX_EVIDENCE
+    return words + ([("and", f"{rest:,} more, which the JSON has")] if rest > 0 else [])
 
 
 def _plain(value: Any) -> str:

@@ -96,3 +96,9 @@ def test_json_has_incidents_only_where_they_were_looked_for() -> None:
     assert [one["subject"] for one in run_object(report(at(3)))["incidents"]] == ["rank 3"]
     assert run_object(report())["incidents"] == []
     assert "incidents" not in run_object(replace(report(), incidents=None))
+
+
+def test_of_more_numbers_than_are_shown_it_is_said_how_many_there_are() -> None:
+    words = evidence_words(Evidence(more={f"n{number}": number for number in range(20)}))
+    assert len(words) == 13
+    assert words[-1] == ("and", "8 more, which the JSON has")
