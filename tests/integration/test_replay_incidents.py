@@ -29,7 +29,10 @@ def lines(*words: str) -> list[dict[str, Any]]:
 
 
 def test_the_recorded_run_hung_with_an_xid_before_its_gpu_failed_had_a_loss_spike_and_lost_a_save() -> None:
-    hang, xid, spike, save = lines(RECORDED)
+    missing, hang, xid, spike, save = lines(RECORDED)
+    assert missing["detector"] == "unexplained_loss"
+    assert missing["summary"] + "." in " ".join(told(RECORDED).split())  # the judge's own words
+    assert hang["consequence_of"] == xid["incident_id"]
     assert (xid["detector"], xid["severity"], xid["node"]) == ("xid", "critical", "node-05")
     assert (xid["evidence"]["xids"], xid["evidence"]["failure_category"]) == ([79], "gpu")
     assert (save["detector"], save["severity"], save["evidence"]["step"]) == ("checkpoint_not_landed", "warning", 9400)
@@ -41,7 +44,7 @@ def test_the_recorded_run_hung_with_an_xid_before_its_gpu_failed_had_a_loss_spik
 
 def test_the_terminal_lists_them_with_what_to_do() -> None:
     words = " ".join(told(RECORDED).split())
-    assert "4 incidents" in words
+    assert "5 incidents" in words
     assert "the job hangs" in words
     assert "go back to the checkpoint of step" in words
     assert "the job hangs" not in told(RECORDED, "--no-detect")
@@ -54,8 +57,15 @@ def test_a_file_of_incidents_comes_beside_any_other_output(tmp_path: Path) -> No
 
 
 def test_a_window_has_the_incidents_of_its_time() -> None:
-    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == ["hang", "xid"]
-    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-03")] == ["checkpoint_not_landed"]
+    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == [
+        "unexplained_loss",
+        "hang",
+        "xid",
+    ]
+    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-03")] == [
+        "unexplained_loss",
+        "checkpoint_not_landed",
+    ]
 
 
 def test_a_log_read_as_of_an_earlier_time_has_what_was_known_then() -> None:
@@ -82,6 +92,7 @@ def test_other_thresholds_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "thresholds.toml"
     file.write_text("[hang]\nleast_s = 3600\np95_times = 1000\n")
     assert [one["detector"] for one in lines(RECORDED, "--thresholds", str(file))] == [
+        "unexplained_loss",
         "xid",
         "loss_spike",
         "checkpoint_not_landed",

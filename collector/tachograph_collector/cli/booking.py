@@ -97,6 +97,8 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
             reports = run_reports(ledger, reading, options.now_us, price=options.price, losses=losses)
             if watch is not None:
                 watch.finish()
+                for report in reports:
+                    watch.judge(report.books, report.details)
                 reports = [replace(report, incidents=watch.incidents(report.books)) for report in reports]
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error

@@ -19,7 +19,7 @@ from tachograph_collector.cli.errors import BadInputError, reason
 if TYPE_CHECKING:
     from tachograph_collector.detect import Incident, Settings
     from tachograph_collector.detect.fleet import FleetSettings
-    from tachograph_collector.ledger.books import Books
+    from tachograph_collector.ledger.books import Books, Details
 
 MAX_PENDING: Final = 4_000_000
 """Step records that are held to be judged in order, 100 bytes each."""
@@ -70,6 +70,11 @@ class Watch:
             self._detectors.look()
         else:
             self._detectors.look(self._now_us, is_complete=True)
+
+    def judge(self, books: Books, details: Details) -> None:
+        """Hold a run's books against the checkpoint model, once all of the log was judged."""
+        run = books.run if self._detectors.sights(books.run) else books.run.rpartition("#")[0]
+        self._detectors.judge(run, books, details, books.end_us, is_final=True)
 
     def all_incidents(self) -> list[Incident]:
         """Those of all runs, by when they began."""

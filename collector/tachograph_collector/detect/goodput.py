@@ -26,6 +26,8 @@ UNEXPLAINED: Final = "unexplained_loss"
 INTERVAL: Final = "interval"
 RESTART_PHASE: Final = "restart_phase"
 MAX_LOOKS: Final = 500
+SURE: Final = 4
+"""It is judged to be over after so long that what was lost before would be so many deviations of chance."""
 _OF_INTERVAL: Final = frozenset({"interval", "persist", "undivided"})
 
 
@@ -87,7 +89,7 @@ class GoodputDetector:
         state = self.state
         if state.start_us != books.start_us:
             for name in (UNEXPLAINED, INTERVAL, RESTART_PHASE):
-                self._board.clear_all(now_us, name, "run ended")
+                self._board.clear_all(min(now_us, books.start_us), name, "run ended")
             state = self.state = GoodputState(start_us=books.start_us)
         state.looked_us = now_us
         num_looks = 1 if is_final else self._settings.num_looks
@@ -111,6 +113,9 @@ class GoodputDetector:
             self._unexplained(told, told.conditional, now_us, is_test=is_test)
             self._off(told, now_us, is_test=is_test, is_final=is_final)
         self._phase(told, now_us)
+        if is_final and books.status != "running":
+            for name in (UNEXPLAINED, INTERVAL, RESTART_PHASE):
+                self._board.clear_all(now_us, name, "run ended")
 
     # -- goodput that failures don't explain -------------------------------------------------------------------------
 
@@ -149,13 +154,16 @@ class GoodputDetector:
         return look.at_us if start_us is None else start_us
 
     def _has_stopped(self, look: Look) -> bool:
-        """Whether of late far less was lost than when it was raised."""
-        clear_s = self._settings.clear_s
-        before = [one for one in self.state.looks if look.exposure_s - one.exposure_s >= clear_s]
+        """Whether of late far less was lost than when it was raised, over so long that chance can't make it so."""
+        share = min(self.state.raised_share, look.missing_s / max(look.exposure_s - self._quiet_s(), 1.0))
+        if share <= 0:
+            return True
+        long_s = max(self._settings.clear_s, SURE * look.deviation_s / share)
+        before = [one for one in self.state.looks if look.exposure_s - one.exposure_s >= long_s]
         if not before:
             return False
         lately = (look.missing_s - before[-1].missing_s) / (look.exposure_s - before[-1].exposure_s)
-        return lately < self._settings.clear_share * self.state.raised_share
+        return lately < self._settings.clear_share * share
 
     def _say_unexplained(self, told: Judgement, check: Conditional, look: Look, limit: float, since_us: int) -> None:
         finding = next((one for one in told.findings if one.kind == "hidden_loss"), None)

@@ -1,12 +1,14 @@
 """A slow step every so many steps: a period, said once with its cost, and not a thousand slow steps.
 
-Saves and evaluations are such periods, and lawful: a step that one of them was told beside doesn't count.
+Saves and evaluations are such periods, and lawful: where one was told beside nearly all of the slow steps, nothing is
+said. A period is looked for in all slow steps, and in those alone that nothing explains.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 from tachograph_agent.events import (
@@ -31,6 +33,8 @@ LEAST_RECORDS: Final = 50
 REFIT_RECORDS: Final = 25
 LONG_PERIOD: Final = 20
 """A period of so many steps or more may be off by one."""
+MOSTLY: Final = 0.6
+"""Where more than this part of the slow steps is explained, all are."""
 ENDS_AFTER: Final = 3
 """It is over when so many periods brought no slow step."""
 
@@ -41,6 +45,8 @@ class SlowStep(Struct, frozen=True):
     t_us: int
     step: int
     excess_s: float
+    is_explained: bool
+    """A save or an evaluation was told of then."""
 
 
 class PeriodicState(Struct):
@@ -50,6 +56,8 @@ class PeriodicState(Struct):
     num_since_fit: int = 0
     usual_s: float | None = None
     slow: list[SlowStep] = field(default_factory=list)
+    """The last ones."""
+    unexplained: list[SlowStep] = field(default_factory=list)
     """The last ones that nothing explains."""
     stride: int = 1
     """Steps of a record."""
@@ -88,8 +96,10 @@ class PeriodicDetector:
         state = self.state
         state.is_explained = True
         begin_us = microseconds(event.t) - round((event.dur or 0.0) * SECOND_US)
-        if state.slow and state.slow[-1].t_us >= begin_us and state.period is None:
-            del state.slow[-1]  # told after the step that it made slow
+        if state.slow and state.slow[-1].t_us >= begin_us:  # told after the step that it made slow
+            state.slow[-1] = msgspec.structs.replace(state.slow[-1], is_explained=True)
+            if state.period is None and state.unexplained and state.unexplained[-1].t_us == state.slow[-1].t_us:
+                del state.unexplained[-1]
 
     def step(self, point: Point) -> None:
         """Take one record."""
@@ -106,15 +116,18 @@ class PeriodicDetector:
         if state.usual_s is None or state.num_since_fit >= REFIT_RECORDS:
             state.usual_s, state.num_since_fit = float(np.median(state.usual)), 0
             self._board.evaluated(NAME)
-        if point.one_s >= settings.ratio * state.usual_s and not is_explained:
+        if point.one_s >= settings.ratio * state.usual_s:
             excess_s = (point.one_s - state.usual_s) * point.count
             state.stride = point.count
-            state.slow.append(SlowStep(point.t_us, point.step, excess_s))
+            state.slow.append(SlowStep(point.t_us, point.step, excess_s, is_explained))
             del state.slow[: -settings.times]
-            self._judge(point, excess_s)
-        elif state.period is not None and point.step - state.slow[-1].step > ENDS_AFTER * state.period:
+            if not is_explained:
+                state.unexplained.append(state.slow[-1])
+                del state.unexplained[: -settings.times]
+                self._judge(point, excess_s)
+        elif state.period is not None and point.step - state.unexplained[-1].step > ENDS_AFTER * state.period:
             self._board.clear(point.t_us, NAME, "run")
-            state.period, state.slow = None, []
+            state.period, state.slow, state.unexplained = None, [], []
 
     def _judge(self, point: Point, excess_s: float) -> None:
         state, settings = self.state, self._settings
@@ -123,18 +136,22 @@ class PeriodicDetector:
             state.num_times += 1
             self._say(point, state.period)
             return
-        period = self._period()
+        is_explained = sum(one.is_explained for one in state.slow) > MOSTLY * len(state.slow)
+        period, slow = (None if is_explained else self._period(state.slow)), state.slow
+        if period is None:
+            period, slow = self._period(state.unexplained), state.unexplained
         if period is None:
             return
-        state.since_us, state.num_times = state.slow[0].t_us, len(state.slow)
-        state.lost_s = sum(one.excess_s for one in state.slow)
+        slow = [one for one in slow if not one.is_explained]
+        state.since_us, state.num_times = slow[0].t_us, len(slow)
+        state.lost_s = sum(one.excess_s for one in slow)
         if self._share(period) >= settings.least_share:
             state.period = period
             self._say(point, period)
 
-    def _period(self) -> int | None:
+    def _period(self, slow: list[SlowStep]) -> int | None:
         """After how many steps the slow ones come, if nearly all come so; None if they don't, or too few did."""
-        slow, settings = self.state.slow, self._settings
+        settings = self._settings
         if len(slow) < settings.times:
             return None
         gaps = np.diff([one.step for one in slow])

@@ -180,7 +180,7 @@ class Goodput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The books are looked at so often."""
     look_growth: Annotated[float, Meta(ge=1)] = 1.1
     """The alarm is tested when the run has become so many times as long as at the last test."""
-    num_looks: _Whole = 20
+    num_looks: _Whole = 10
     """The alarm's level, 1 %, is divided by this, since the same run is tested again and again."""
     clear_s: _Above0 = 86_400.0
     clear_share: Annotated[float, Meta(ge=0, lt=1)] = 0.5
@@ -203,7 +203,7 @@ class RestartPhase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     least_restarts: _Whole = 3
     share: Annotated[float, Meta(gt=0, le=1)] = 0.5
     clear_share: Annotated[float, Meta(gt=0, le=1)] = 0.4
-    least_points: _Above0 = 0.5
+    least_points: _Above0 = 1.0
     """Points of goodput that halving it brings."""
 
 

@@ -61,6 +61,17 @@ def test_saves_and_evaluations_explain_slow_steps(what, told) -> None:
     assert periodic(events) == []
 
 
+@pytest.mark.parametrize("every", [40, 50])
+def test_saves_do_not_hide_another_period(every) -> None:
+    events, ends = training(lambda step: step % 20 == 0 or step % every == 0, 600)
+    events += [
+        CheckpointSaved(t=ends[step] - 0.5, run=RUN, attempt=0, rank=0, step=step - 1, dur=7.0)
+        for step in range(every, 600, every)
+    ]
+    (one,) = periodic(events)
+    assert one.evidence.more["period_steps"] == 20
+
+
 def test_slow_steps_without_a_period_are_none() -> None:
     for seed in range(10):
         at = set(np.random.default_rng(seed).choice(np.arange(50, 1_200), 60, replace=False).tolist())
