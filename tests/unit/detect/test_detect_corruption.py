@@ -215,6 +215,7 @@ def test_other_xids_other_times_and_small_spikes_are_none():
     assert suspected(spiky(79)) == []
     assert suspected(spiky(31)) == []
     assert suspected(spiky(94, before_s=-60)) == []
+    assert suspected(spiky(94, before_s=-10)) == [], "the spike was first, and goes on"
     assert suspected(spiky(94, height=0.8)) == []
     late = [one for one in spiky(94, before_s=60) if not isinstance(one, Health)]
     early = Health(t=T0 - 250, run=RUN, node="n3", check="xid", gpu=GPU, value=94, severity="warning")

@@ -206,6 +206,17 @@ def test_what_is_not_told_again_for_two_hours_is_over():
     assert (incident.cleared_us, incident.outcome) == (round((T0 + 7800) * 1e6), "over")
 
 
+def test_what_was_told_before_it_was_over_and_comes_after_changes_nothing():
+    detectors = Detectors()
+    detectors.add([*run(), health(600, "disk", open=True), health(900, "disk", "info", open=False)])
+    detectors.look(round((T0 + 1000) * 1e6))
+    detectors.add([health(800, "disk", "critical", open=True)])
+    detectors.look(round((T0 + 1010) * 1e6))
+    detectors.look(round((T0 + 2000) * 1e6))
+    (incident,) = of(detectors.incidents(), "node_health")
+    assert (incident.severity, incident.cleared_us) == ("warning", round((T0 + 900) * 1e6))
+
+
 def test_what_comes_and_goes_is_one_incident():
     told = []
     for begin in range(600, 3000, 300):
