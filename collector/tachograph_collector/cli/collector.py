@@ -44,7 +44,7 @@ def collector(config: str | None, print_config: bool, **given: Any) -> int:
     Without an option it listens on this machine only and keeps everything in one SQLite file.
     """
     try:
-        settings = told.load(given, file=config)
+        settings = told.load(given, file=config, with_sinks=True)
     except told.SettingsError as error:
         raise BadInputError(str(error)) from error
     if print_config:

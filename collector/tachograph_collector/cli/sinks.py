@@ -30,7 +30,7 @@ def sinks() -> None:
 
 def _settings(config: str | None) -> Settings:
     try:
-        return told.load({}, file=config)
+        return told.load({}, file=config, with_sinks=True)
     except told.SettingsError as error:
         raise BadInputError(str(error)) from error
 

@@ -303,11 +303,16 @@ def _fields() -> list[Field[Any]]:
 
 
 def load(
-    given: Mapping[str, Any], environment: Mapping[str, str] | None = None, file: str | Path | None = None
+    given: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    file: str | Path | None = None,
+    *,
+    with_sinks: bool = False,
 ) -> Settings:
     """The settings; ``given`` has the command line's values by attribute, None for not given.
 
-    ``file`` (else ``TACHOGRAPH_CONFIG``) is TOML with the flags' names, ``database_url = "…"``. Raises
+    ``file`` (else ``TACHOGRAPH_CONFIG``) is TOML with the flags' names, ``database_url = "…"``. Sinks are read only
+    ``with_sinks``: who upgrades the database need not have their secrets. Raises
     ``SettingsError`` for a value that can't be used and for a key that is none.
     """
     environment = os.environ if environment is None else environment
@@ -330,7 +335,7 @@ def load(
             origins[name] = "file"
         else:
             origins[name] = "default"
-    sinks = _sinks(values, in_file.get("sinks", []), environment, str(path))
+    sinks = _sinks(values, in_file.get("sinks", []), environment, str(path)) if with_sinks else ()
     settings = Settings(**values, sinks=sinks, origins=origins)
     _check(settings)
     return settings

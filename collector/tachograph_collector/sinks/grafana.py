@@ -19,7 +19,7 @@ from tachograph_collector.sinks.wire import Wire
 ANNOTATIONS: Final = "/api/annotations"
 MAX_TAG: Final = 90
 """Grafana keeps 100 characters on each side of the colon."""
-_GONE: Final = frozenset({404})
+_MAY_BE_GONE: Final = frozenset({404, 500})
 
 
 class Grafana:
@@ -35,20 +35,28 @@ class Grafana:
         if known is None and telling.is_retry:
             known = next(iter(self._found(telling)), None)
         if known is not None:
-            # One that somebody deleted over there stays deleted.
-            self._wire.request("PATCH", f"{ANNOTATIONS}/{quote(known, safe='')}", body=_changes(telling), fine=_GONE)
+            self._change(known, telling)
             return known
         made = self._made(telling)
         if not telling.is_retry:
             return made
         first, *others = self._found(telling) or [made]
         for other in others:
-            self._wire.request("DELETE", f"{ANNOTATIONS}/{quote(other, safe='')}", fine=_GONE)
+            self._wire.request("DELETE", f"{ANNOTATIONS}/{quote(other, safe='')}")
         return first
 
     def close(self) -> None:
         """Let connections go."""
         self._wire.close()
+
+    def _change(self, known: str, telling: Telling) -> None:
+        """Bring it up to date. One that somebody deleted over there stays deleted."""
+        try:
+            self._wire.request("PATCH", f"{ANNOTATIONS}/{quote(known, safe='')}", body=_changes(telling))
+        except NotToldError as error:
+            # Versions differ in how they say that it is gone, and a wrong address answers 404, too: so look.
+            if error.status not in _MAY_BE_GONE or known in self._found(telling):
+                raise
 
     def _made(self, telling: Telling) -> str:
         body = _changes(telling)

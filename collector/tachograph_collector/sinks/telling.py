@@ -46,7 +46,11 @@ class Telling:
     def key(self) -> str:
         """The same for the same news, however often it is tried: what a receiver knows a repetition by."""
         incident = self.stored.incident
-        detail = f"/{incident.severity}/{self.stored.changed_us}" if self.event == "updated" else ""
+        detail = ""
+        if self.event == "cleared":
+            detail = f"/{incident.cleared_us}"
+        elif self.event == "updated" or self.told is not None:
+            detail = f"/{self.stored.changed_us}"
         return f"{incident.incident_id}/{self.event}{detail}"
 
 
@@ -61,6 +65,7 @@ class NotToldError(Exception):
         may_have_arrived: bool = False,
         retry_after_s: float | None = None,
         is_away: bool = False,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.is_final = is_final
@@ -70,6 +75,8 @@ class NotToldError(Exception):
         """What the other side asked for."""
         self.is_away = is_away
         """It is about the whole sink, not about this incident."""
+        self.status = status
+        """What was answered, if anything was."""
 
 
 class Sink(Protocol):

@@ -56,10 +56,8 @@ class Wire:
         path: str = "",
         body: object = None,
         headers: Mapping[str, str] | None = None,
-        *,
-        fine: frozenset[int] = frozenset(),
     ) -> Answer:
-        """The answer to one request, if it is 2xx or one of ``fine``. Raises ``NotToldError``.
+        """The answer to one request, if it is 2xx. Raises ``NotToldError``.
 
         ``body`` is sent as JSON, or as it is if it is bytes.
         """
@@ -92,7 +90,7 @@ class Wire:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise NotToldError(f"no answer came: {_plain(error)}", may_have_arrived=True, is_away=True) from error
         answer = Answer(response.status, self._body(response))
-        if 200 <= answer.status < 300 or answer.status in fine:
+        if 200 <= answer.status < 300:
             return answer
         raise self._refusal(answer, response.headers)
 
@@ -143,10 +141,12 @@ class Wire:
         what = f"it answers {answer.status}" + (f": {said}" if said else "")
         if 300 <= answer.status < 400:
             return NotToldError(
-                f"{what}; it sends on elsewhere, which is not followed: give the right url", is_away=True
+                f"{what}; it sends on elsewhere, which is not followed: give the right url",
+                is_away=True,
+                status=answer.status,
             )
         if answer.status in REFUSED:
-            return NotToldError(what, is_final=True)
+            return NotToldError(what, is_final=True, status=answer.status)
         advice = {
             401: "; its token is not taken",
             403: "; its token may not",
@@ -156,6 +156,7 @@ class Wire:
         return NotToldError(
             what + advice,
             may_have_arrived=answer.status >= 500,
+            status=answer.status,
             retry_after_s=_retry_after_s(headers.get("Retry-After"), self._clock()),
             is_away=True,
         )

@@ -110,6 +110,20 @@ def test_one_that_somebody_deleted_is_not_made_again(world: World) -> None:
         assert (world.row(one).state, world.row(one).told) == ("sent", "cleared")
 
 
+def test_an_address_that_is_wrong_is_not_taken_for_an_annotation_that_is_gone(world: World) -> None:
+    with Grafana() as grafana:
+        courier = courier_to(world, grafana)
+        one = world.incident()
+        turns(world, courier, 1)
+        grafana.then(Behaviour(status=404), Behaviour(status=404))
+        world.clear(one)
+        courier.turn()
+        assert world.row(one).state == "waiting"
+        turns(world, courier)
+        (only,) = grafana.annotations.values()
+        assert only["timeEnd"] > only["time"]
+
+
 def test_a_token_that_is_renewed_in_its_file_is_taken_at_the_next_try(world: World, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from tachograph_collector.sinks.telling import NotToldError, Telling
 from tachograph_collector.store import outbox
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import tenants
+from tachograph_collector.store.schema import sinks, tenants
 from told_sinks import Ear, S, World, config
 
 
@@ -72,6 +72,26 @@ def test_two_collectors_at_once_tell_each_incident_once(world: World) -> None:
         courier.turn()
     told = sorted(each.stored.incident.subject for each in ear.heard)
     assert told == sorted(f"rank {number}" for number in range(12))
+
+
+def test_a_sink_that_no_collector_had_for_days_begins_anew(world: World) -> None:
+    told_before, first = world.incident("rank 0"), Ear()
+    world.courier(first)
+    open_and_told = world.incident("rank 1")
+    world.courier(first).turn()
+    with world.database.write() as connection:
+        connection.execute(update(sinks).values(looked_us=sinks.c.looked_us - 2 * 86_400 * S))
+    world.incident("rank 2")
+    again = Ear()
+    courier = world.courier(again, holder="b")
+    world.incident("rank 3")
+    world.clear(open_and_told)
+    world.clear(told_before)
+    courier.turn()
+    assert sorted((each.event, each.stored.incident.subject) for each in again.heard) == [
+        ("cleared", "rank 1"),
+        ("opened", "rank 3"),
+    ]
 
 
 class DiesAfterSending(BaseException):

@@ -104,6 +104,13 @@ def test_what_was_given_up_is_listed_and_tried_again_by_command(sqlite_url: str)
     assert again.exit_code == 0, again.output
     courier.turn()
     assert ear.events == ["opened"]
+    ear.fails.append(NotToldError("it answers 400: no", is_final=True))
+    world.clear(one)
+    courier.turn()
+    everything = CliRunner().invoke(cli, ["deliveries", "--retry", "all", *options])
+    assert "1 is tried again" in everything.output
+    courier.turn()
+    assert ear.events == ["opened", "cleared"]
     none = CliRunner().invoke(cli, ["deliveries", "--dead", *options])
     assert (none.exit_code, "nothing was given up" in none.output) == (0, True)
     database.close()

@@ -39,7 +39,7 @@ def told(tmp_path: Path) -> Settings:
     (tmp_path / "slack").write_text("https://hooks.slack.example/services/hunter2\n")
     file = tmp_path / "c.toml"
     file.write_text(GOOD.format(folder=tmp_path))
-    return load({}, {"HOOK_SECRET": "hunter2"}, file)
+    return load({}, {"HOOK_SECRET": "hunter2"}, file, with_sinks=True)
 
 
 def test_a_file_names_sinks_of_each_kind(told: Settings) -> None:
@@ -65,7 +65,16 @@ def test_what_is_shown_gives_the_same_sinks_and_no_secret(told: Settings, tmp_pa
     assert "hunter2" not in repr(told)
     again = tmp_path / "again.toml"
     again.write_text(shown(told))
-    assert load({}, {"HOOK_SECRET": "hunter2"}, again) == told
+    assert load({}, {"HOOK_SECRET": "hunter2"}, again, with_sinks=True) == told
+
+
+def test_who_only_works_on_the_database_needs_no_secret_of_a_sink(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(GOOD.format(folder=tmp_path) + "[other]")
+    with pytest.raises(SettingsError, match="there is no setting 'other'"):
+        load({}, {}, file)
+    file.write_text("port = 7\n" + GOOD.format(folder=tmp_path))
+    assert (load({}, {}, file).port, load({}, {}, file).sinks) == (7, ())
 
 
 def test_an_address_that_is_a_key_is_not_shown(tmp_path: Path) -> None:
@@ -75,7 +84,7 @@ def test_an_address_that_is_a_key_is_not_shown(tmp_path: Path) -> None:
         '[[sinks]]\nname = "b"\nkind = "alertmanager"\nurl = "https://me:hunter2@am.example/x?key=hunter2"\n'
         'proxy = "http://me:hunter2@proxy.example:3128"\n'
     )
-    settings = load({}, {}, file)
+    settings = load({}, {}, file, with_sinks=True)
     assert "hunter2" not in shown(settings)
     assert "hunter2" not in repr(settings)
     assert "hooks.slack.example/***" in shown(settings)
@@ -83,7 +92,7 @@ def test_an_address_that_is_a_key_is_not_shown(tmp_path: Path) -> None:
 
 def test_grafana_alone_needs_only_the_environment() -> None:
     environment = {"TACHOGRAPH_GRAFANA_URL": "https://grafana.example/", "TACHOGRAPH_GRAFANA_TOKEN": "hunter2"}
-    settings = load({"grafana_dashboard_uid": "abc"}, environment)
+    settings = load({"grafana_dashboard_uid": "abc"}, environment, with_sinks=True)
     (only,) = settings.sinks
     assert (only.name, only.kind, only.dashboard_uid) == ("grafana", "grafana", "abc")
     assert only.token is not None
@@ -133,6 +142,6 @@ def test_what_cannot_be_used_is_refused_with_its_place(text: str, sentence: str,
     file = tmp_path / "c.toml"
     file.write_text(text)
     with pytest.raises(SettingsError) as raised:
-        load({}, {}, file)
+        load({}, {}, file, with_sinks=True)
     assert sentence in str(raised.value)
     assert "s3cr3t" not in str(raised.value)
