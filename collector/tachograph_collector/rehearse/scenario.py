@@ -67,6 +67,8 @@ TOUR: Final = (
     "frozen-rank@780s:rank=3,noticed=90s",
 )
 """One run with a bit of everything, of which one after the other is played forever."""
+OF_THE_PLAN: Final = ("interval", "restart_phase", "unexplained_loss", "retention")
+"""What these say of how a run is planned is true of one whose saves and failures nobody planned."""
 
 
 class Expected(NamedTuple):
@@ -91,7 +93,7 @@ class Scenario(NamedTuple):
     play: Callable[[], Iterator[Delivery]]
     expects: list[Expected]
     known: frozenset[tuple[str, str]] = frozenset()
-    """Detectors and subjects of which a replay of the same log speaks, too."""
+    """Detectors and subjects that may speak without a fault: a replay of the same log does, too, or it is true."""
 
 
 def cluster_for(
@@ -136,7 +138,7 @@ def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Scenario:
     num_steps = min(1_000_000, round(until_s / (0.5 * cluster.step_s)) + 100)
     run = Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
     expects = [Expected(label, within_s(label, cluster.step_s)) for label in run.labels]
-    return Scenario(cluster.run, run.arriving, expects)
+    return Scenario(cluster.run, run.arriving, expects, frozenset((name, "run") for name in OF_THE_PLAN))
 
 
 def recorded(recording: Recording) -> Scenario:

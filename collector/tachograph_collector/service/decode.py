@@ -79,8 +79,8 @@ def bounds_for(origin: str, now_unix_s: float) -> Bounds:
 
     A run that is going on lies near the collector's own clock: at most a day ahead of it, at most a year behind, which
     is less than the longest run that is booked (live/pace.py): no clock sets a whole run aside. One that was never set
-    says 1970 or 2000, a broken one 2262 or 9999; one such event could make a run of millions of minutes. A rehearsal goes
-    on like a live run, so it has the same bounds. What is replayed may lie anywhere in this century.
+    says 1970 or 2000, a broken one 2262 or 9999; one such event could make a run of millions of minutes. A
+    rehearsal goes on like a live run, so it has the same bounds. What is replayed may lie anywhere in this century.
     """
     if origin != "replay":
         return Bounds(

@@ -199,3 +199,8 @@ def test_any_body_is_read_as_its_lines_are_one_by_one(lines: list[bytes]) -> Non
     for event in found.events:
         assert type(event).__module__ == "tachograph_agent.events"
         assert vocabulary.encode(vocabulary.decode(vocabulary.encode(event))) == vocabulary.encode(event)
+
+
+def test_a_rehearsal_goes_on_now_and_has_the_bounds_of_a_live_run() -> None:
+    assert bounds_for("rehearsal", NOW_UNIX_S) == LIVE
+    assert bounds_for("rehearsal", NOW_UNIX_S) != REPLAY
