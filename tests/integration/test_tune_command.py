@@ -111,3 +111,16 @@ def test_a_log_without_an_event_is_refused(tmp_path: Path) -> None:
     done = tune(str(tmp_path / "odd.jsonl"), "--format", "events", "--set", "straggler.ratio=1.2")
     assert done.exit_code == 2
     assert "no event is in it" in done.stderr
+
+
+def test_a_fleets_file_is_taken_with_its_tables_by_run_and_what_is_set_holds_for_all(log: str, tmp_path: Path) -> None:
+    fleet = '[[run]]\nmatch = "made"\nstraggler.ratio = 1.2\n[[run]]\nmatch = "other-*"\nstraggler.ratio = 1.3\n'
+    (tmp_path / "fleet.toml").write_text(fleet)
+    words = ("--thresholds", str(tmp_path / "fleet.toml"))
+    assert "then 1: 0 new (+), 1 gone (-)" in told(log, *words)
+    text = told(log, *words, "--set", "straggler.ratio=1.12")
+    assert "then 2: 0 new (+), 0 gone (-)" in text
+    assert tomllib.loads(text[text.index("[straggler]") :]) == {
+        "straggler": {"ratio": 1.12},
+        "run": [{"match": "made"}, {"match": "other-*"}],
+    }

@@ -110,6 +110,7 @@ def _read(
     from tachograph_agent.trainers.reading import open_log
 
     from tachograph_collector.cli.progress import progress_bar
+    from tachograph_collector.report.booked import ledger_for, run_reports, without_garbage_collection
 
     watches = [detecting.Watch(None, variant.settings) for variant in variants]
     num_events = 0
@@ -117,12 +118,15 @@ def _read(
         reading = open_log(
             logs, format=format_name, tz=zone, year=year, start_unix_seconds=start_unix_seconds, run=run_name
         )
-        with progress_bar(reading) as advance:
+        ledger = ledger_for(reading, None)
+        with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
                 num_events += len(batch)
+                ledger.add(batch)
                 for watch in watches:
                     watch.add(batch)
                 advance()
+            reports = run_reports(ledger, reading, None)
     except MissingExtraError as error:
         raise ExtraMissingError(str(error)) from error
     except AdapterError as error:
@@ -134,6 +138,8 @@ def _read(
     found = []
     for watch in watches:
         watch.finish()
+        for report in reports:
+            watch.judge(report.books, report.details)
         found.append(watch.all_incidents())
     return found
 
@@ -143,9 +149,8 @@ def _side_by_side(pairs: Sequence[tuning.Pair], tried: tuning.Variant) -> str:
 
     rows = [("", "began", "detector", "subject", "now", "then", "")]
     for pair in pairs:
-        one = pair.then or pair.now
+        one = pair.either
         began = datetime.fromtimestamp(one.opened_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        then = pair.then.summary if pair.then is not None else pair.now.summary
         rows.append(
             (
                 _MARKS[pair.mark],
@@ -154,7 +159,7 @@ def _side_by_side(pairs: Sequence[tuning.Pair], tried: tuning.Variant) -> str:
                 visible(one.subject, 40),
                 _severity(pair.now),
                 _severity(pair.then),
-                visible(then, 100),
+                visible(one.summary, 100),
             )
         )
     counts = {mark: sum(pair.mark == mark for pair in pairs) for mark in _MARKS}
@@ -166,7 +171,7 @@ def _side_by_side(pairs: Sequence[tuning.Pair], tried: tuning.Variant) -> str:
         told,
         "",
         "# for --thresholds and for the collector's thresholds",
-        tuning.toml_of(tried.settings).rstrip("\n"),
+        tuning.toml_of(tried.document).rstrip("\n"),
     ]
     return "\n".join(text) + "\n"
 
@@ -197,12 +202,12 @@ def _as_json(now: tuning.Variant, tried: Sequence[tuning.Variant], lists: Sequen
         real = [one for one in found if not one.is_withdrawn]
         return {
             "set": variant.told,
-            "toml": tuning.toml_of(variant.settings),
+            "toml": tuning.toml_of(variant.document),
             "num_incidents": len(real),
             "num_withdrawn": len(found) - len(real),
-            "new": [pair.then.incident_id for pair in pairs if pair.mark == "new"],
-            "gone": [pair.now.incident_id for pair in pairs if pair.mark == "gone"],
-            "changed": [pair.then.incident_id for pair in pairs if pair.mark == "changed"],
+            "new": [pair.either.incident_id for pair in pairs if pair.mark == "new"],
+            "gone": [pair.either.incident_id for pair in pairs if pair.mark == "gone"],
+            "changed": [pair.either.incident_id for pair in pairs if pair.mark == "changed"],
             "incidents": [incident_object(one) for one in found],
         }
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import json
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
-
-from msgspec import Struct
 
 from tachograph_collector.cli.errors import BadInputError
 
 if TYPE_CHECKING:
-    from tachograph_collector.detect import Incident, Settings
+    from tachograph_collector.detect import Incident
+    from tachograph_collector.detect.fleet import FleetSettings
 
 MAX_VARIANTS: Final = 24
-Document = dict[str, dict[str, Any]]
+Document = dict[str, Any]
 Mark = Literal["same", "new", "gone", "changed"]
 
 TABLES: Final[dict[str, tuple[str, ...]]] = {
@@ -36,12 +38,13 @@ TABLES: Final[dict[str, tuple[str, ...]]] = {
 """What a table of thresholds decides on, where that is not one detector of its name."""
 
 
-class Variant(Struct, frozen=True):
-    """Thresholds to try. ``told`` is what of them ``--set`` asked for, ``document`` all that is not as by default."""
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Thresholds to try. ``told`` is what of them ``--set`` asked for, ``document`` all that is told."""
 
     told: dict[str, Any]
     document: Document
-    settings: Any
+    settings: FleetSettings
 
     @property
     def name(self) -> str:
@@ -49,12 +52,20 @@ class Variant(Struct, frozen=True):
         return ", ".join(f"{key}={_toml(value)}" for key, value in self.told.items()) or "the file's"
 
 
-class Pair(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Pair:
     """One incident under both thresholds; None where it is not found."""
 
     mark: Mark
-    now: Any
-    then: Any
+    now: Incident | None
+    then: Incident | None
+
+    @property
+    def either(self) -> Incident:
+        """As it would have been, else as it is."""
+        found = self.then or self.now
+        assert found is not None, "one of them was found"
+        return found
 
 
 def parse_set(words: Sequence[str]) -> list[dict[str, Any]]:
@@ -86,17 +97,27 @@ def _number(text: str, word: str) -> Any:
 
 
 def variants_of(base: Document, choices: Iterable[dict[str, Any]]) -> list[Variant]:
-    """The thresholds of the file with each choice on top of it. Raises ``BadInputError`` for what can't be."""
-    from tachograph_collector.detect import SettingsError, settings_from
+    """The thresholds of the file with each choice on top of it. Raises ``BadInputError`` for what can't be.
+
+    What is chosen holds for every run, so it is taken out of the file's ``[[run]]`` tables.
+    """
+    from tachograph_collector.detect import SettingsError
+    from tachograph_collector.detect.fleet import RUN_TABLES, FleetSettings
 
     found = []
     for choice in choices:
-        document: Document = {table: dict(values) for table, values in base.items()}
+        document: Document = copy.deepcopy(base)
         for key, value in choice.items():
             table, _, name = key.partition(".")
-            document.setdefault(table, {})[name] = value
+            for each in [document, *document.get(RUN_TABLES, [])]:
+                if isinstance(each.get(table), dict):
+                    each[table].pop(name, None)
+            fleet = document.setdefault(table, {})
+            if table == RUN_TABLES or not isinstance(fleet, dict):
+                raise BadInputError(f"--set {key}={_toml(value)}: {table} is no table of thresholds")
+            fleet[name] = value
         try:
-            settings = settings_from(document)
+            settings = FleetSettings(document)
         except SettingsError as error:
             told = ", ".join(f"{key}={_toml(value)}" for key, value in choice.items())
             raise BadInputError(f"--set {told}: {str(error).removeprefix('thresholds: ')}") from error
@@ -133,7 +154,7 @@ def compare(now: Sequence[Incident], then: Sequence[Incident]) -> list[Pair]:
         is_like = one.severity == same.severity and one.is_withdrawn == same.is_withdrawn
         pairs.append(Pair("same" if is_like else "changed", one, same))
     pairs += [Pair("new", None, other) for other in left]
-    return sorted(pairs, key=lambda pair: (pair.now or pair.then).opened_us)
+    return sorted(pairs, key=lambda pair: pair.either.opened_us)
 
 
 def _is_same(one: Incident, other: Incident) -> bool:
@@ -146,19 +167,20 @@ def _end_us(one: Incident) -> int:
     return 2**63 if one.cleared_us is None else one.cleared_us
 
 
-def toml_of(settings: Settings) -> str:
-    """What of the settings is not as by default, as TOML; a comment where everything is."""
-    from tachograph_collector.detect import Settings
+def toml_of(document: Document) -> str:
+    """The document as TOML; a comment where it says nothing."""
+    from tachograph_collector.detect.fleet import MATCH, RUN_TABLES
 
-    defaults = Settings()
     text = []
-    for table in defaults.__struct_fields__:
-        mine, plain = getattr(settings, table), getattr(defaults, table)
-        told = {
-            name: getattr(mine, name) for name in mine.__struct_fields__ if getattr(mine, name) != getattr(plain, name)
-        }
-        if told:
-            text += [f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in told.items()), ""]
+    for table, values in document.items():
+        if table != RUN_TABLES and values:
+            text += [f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items()), ""]
+    for run in document.get(RUN_TABLES, []):
+        text += ["[[run]]", f"{MATCH} = {json.dumps(run[MATCH])}"]
+        for table, values in run.items():
+            if table != MATCH:
+                text += [f"{table}.{name} = {_toml(value)}" for name, value in values.items()]
+        text.append("")
     return "\n".join(text[:-1]) + "\n" if text else "# every threshold is as it is by default\n"
 
 
