@@ -139,7 +139,7 @@ class Detecting:
         self._judge_books(moment)
         looked_before_us, self._looked_before_us = self._looked_before_us, None
         if looked_before_us:
-            self.note(self._watching.look_again(min(looked_before_us, moment.now_us)))
+            self.note(self._watching.look_again(min(looked_before_us, moment.as_of_us)))
         if moment.is_over:
             self.note(self._watching.finish(moment.now_us))
         else:

@@ -68,7 +68,9 @@ def test_thresholds_that_can_not_be_used_are_told_and_do_not_end_the_ingest(
     monkeypatch.setattr(service.keeper, "snapshot", lambda: LiveSnapshot(thresholds=standing))
     told = look(service)
     assert told["status"] == "ready"
-    assert told["checks"]["thresholds"] == {"ok": False, "why": "t.toml: not TOML (...)", "read_at": 5.0}
+    check = told["checks"]["thresholds"]
+    assert (check["ok"], check["read_at"]) == (False, 5.0)
+    assert "t.toml" not in check["why"]
 
 
 def test_a_ledger_that_lags_is_told_and_does_not_end_the_ingest(service: Service) -> None:
