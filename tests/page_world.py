@@ -25,12 +25,14 @@ import stored_runs
 import uvicorn
 from no_keeper import NoKeeper
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, sync_playwright
+from sqlalchemy import insert
 from tachograph_agent.events import AnyEvent, decode
 from tachograph_collector.detect import Incident
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.schema import sights
 
 REPOSITORY = Path(__file__).parents[1]
 SECOND = 1_000_000
@@ -104,6 +106,9 @@ def made(database: Database) -> Iterator[World]:
         stored_incidents.put(connection, RunKey(1, 2), hung)
         more = {"node": HOSTILE, "summary": HOSTILE, "advice": HOSTILE, "opened_us": round(hostile[5].t) * SECOND}
         stored_incidents.put(connection, RunKey(1, 3), stored_incidents.incident(HOSTILE, "xid", HOSTILE, **more))
+        for detector, state, reason in (("hang", "armed", ""), ("dead_node", "blind", "no node sends heartbeats")):
+            seen = {"detector": detector, "state": state, "reason": reason, "num_evaluations": 3, "num_verdicts": 1}
+            connection.execute(insert(sights).values(tenant_id=1, run_id=2, at_us=now_us, **seen))
         slow = stored_incidents.incident(BROKEN, opened_us=now_us - 3000 * SECOND, summary="rank 7 is slow")
         stored_incidents.put(connection, RunKey(1, 2), slow)
     with serving(database) as url:

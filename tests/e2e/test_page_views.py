@@ -27,7 +27,7 @@ def run(name: str) -> str:
 
 def test_the_fleet_lists_every_run_with_where_its_time_went(tab_: Watched) -> None:
     page = tab_.open()
-    rows = page.get_by_role("table", name="Runs, the latest start first").get_by_role("row")
+    rows = page.get_by_role("table", name="Runs", exact=True).get_by_role("row")
     expect(rows).to_have_count(4)
     recorded = rows.filter(has_text=RECORDED)
     expect(recorded).to_contain_text("86.2 %")
@@ -37,7 +37,7 @@ def test_the_fleet_lists_every_run_with_where_its_time_went(tab_: Watched) -> No
 def test_a_name_narrows_the_fleet_and_stays_in_the_address(tab_: Watched) -> None:
     page = tab_.open()
     page.get_by_label("Name").fill("atlas")
-    rows = page.get_by_role("table", name="Runs, the latest start first").get_by_role("row")
+    rows = page.get_by_role("table", name="Runs", exact=True).get_by_role("row")
     expect(rows).to_have_count(2)
     assert "name=atlas" in page.url
     page.reload()
@@ -231,6 +231,13 @@ def test_an_incident_leads_to_its_run_at_its_time(tab_: Watched, world: World) -
     page.locator(".facts").get_by_role("link", name=BROKEN).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(BROKEN)
     expect(page.get_by_role("button", name="All of the run")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_detector_that_sees_nothing_says_why(tab_: Watched) -> None:
+    page = tab_.open(run(BROKEN))
+    page.get_by_text("2 detectors look, 1 of them blind").click()
+    rows = page.get_by_role("table", name="What the detectors see").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("no node sends heartbeats")
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

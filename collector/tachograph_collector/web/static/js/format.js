@@ -46,15 +46,23 @@ export function bytes(value) {
   return `${value} B`;
 }
 
-/** Unix seconds → "2026-03-02 11:34:17"; without seconds unless asked. */
+/** Logs without a clock count from their beginning; no real event is of the years before this. */
+const CLOCK_FROM = 1e8;
+
+/** Unix seconds → "2026-03-02 11:34:17"; without seconds unless asked. Of logs without a clock "+1:02:03". */
 export function time(at, withSeconds = false) {
   if (!isKnown(at) || Math.abs(at) > 8e12) return UNKNOWN;
+  if (Math.abs(at) < CLOCK_FROM) {
+    const [hours, rest] = [Math.floor(Math.abs(at) / 3600), Math.floor(Math.abs(at) % 3600)];
+    return `${at < 0 ? "−" : "+"}${hours}:${[Math.floor(rest / 60), rest % 60].map((each) => String(each).padStart(2, "0")).join(":")}`;
+  }
   return new Date(at * 1000).toISOString().replace("T", " ").slice(0, withSeconds ? 19 : 16);
 }
 
 /** A tick of a time axis whose ticks are `step` seconds apart: the day where a day begins, else the time. */
 export function tick(at, step) {
   const told = time(at, true);
+  if (at < CLOCK_FROM) return told;
   if (step >= 86400 || told.slice(11) === "00:00:00") return told.slice(5, 10);
   return step < 60 ? told.slice(11) : told.slice(11, 16);
 }
@@ -62,6 +70,7 @@ export function tick(at, step) {
 /** "11:34" if it is of the day of `now`, else with its date. */
 export function clock(at, now) {
   const told = time(at);
+  if (at < CLOCK_FROM) return told;
   return told.slice(0, 10) === time(now).slice(0, 10) ? told.slice(11) : told;
 }
 

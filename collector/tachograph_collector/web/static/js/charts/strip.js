@@ -11,7 +11,7 @@ const MARKS = 10;
 const SEEN = 8;
 /** Of a longer stretch lost and restart time are at least so high, where there is any: a month has to show an hour. */
 
-/** A strip; `onZoom(since, until)` or `onZoom(null)` for all. Gives {element, draw(minutes, every_s, since, until)}. */
+/** A strip; `onZoom(since, until)` or `onZoom(null)` for all, or null where there is no zooming. Gives {element, draw(minutes, every_s, since, until)}. */
 export function strip(label, onZoom) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   const mark = h("div", { class: "strip-at", hidden: true });
@@ -33,13 +33,13 @@ export function strip(label, onZoom) {
       mark.style.left = `${x(rows[index].start)}px`;
       mark.style.width = `${Math.max(2, x(rows[index].start + every) - x(rows[index].start))}px`;
     },
-    zoom(factor, index) {
+    zoom: onZoom && ((factor, index) => {
       const middle = rows[index] ? rows[index].start + every / 2 : (since + until) / 2;
       const half = Math.max(1800, ((until - since) * factor) / 2);
       onZoom(middle - half, middle + half);
-    },
-    reset: () => onZoom(null),
-    rest: () => (rows.length ? `${rows.length} stretches of ${duration(every)}; arrow keys or pointer say what each was, dragging zooms` : "nothing is booked here"),
+    }),
+    reset: onZoom && (() => onZoom(null)),
+    rest: () => (rows.length ? `${rows.length} stretches of ${duration(every)}; arrow keys or pointer say what each was${onZoom ? ", dragging zooms" : ""}` : "nothing is booked here"),
   });
 
   function indexAt(px) {
@@ -56,7 +56,7 @@ export function strip(label, onZoom) {
   let began = null;
   const px = (event) => Math.max(0, Math.min(box.clientWidth, event.clientX - box.getBoundingClientRect().left));
   box.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !onZoom) return;
     began = px(event);
     box.setPointerCapture(event.pointerId);
   });

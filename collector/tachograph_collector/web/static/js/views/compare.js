@@ -3,6 +3,7 @@
 import { get, getIfThere, ofRun, Refused } from "../api.js";
 import { legend, stacked } from "../charts/bars.js";
 import { lines } from "../charts/lines.js";
+import { strip } from "../charts/strip.js";
 import { ACCOUNTS } from "../charts/theme.js";
 import { h, name, replace, section, table } from "../dom.js";
 import { amount, duration, number, percent } from "../format.js";
@@ -15,6 +16,8 @@ export function compare(root, route, signal, fail) {
   const asked = { a: route.params.get("a") ?? "", b: route.params.get("b") ?? "" };
   const known = h("datalist", { id: "known-runs" });
   const body = h("div");
+  const strips = ["First run, minute by minute", "Second run, minute by minute"].map((label) => strip(label, null));
+  const titles = [h("h3"), h("h3")];
   let again = () => {};
   const changed = settled(250, () => { stay(["compare"], asked); again(); });
   const field = (key, label) => h("label", null, label, h("input", { type: "text", list: "known-runs", value: asked[key], id: `run-${key}`, autocomplete: "off", on: { input: (event) => { asked[key] = event.target.value; changed(); } } }));
@@ -26,12 +29,14 @@ export function compare(root, route, signal, fail) {
   const goodput = lines("Goodput so far", { title: "Goodput so far, over the time since each began", x: "linear", titleX: "since it began", y: [0, 1], formatX: (at) => duration(at), format: (share) => percent(share, 0), height: 220,
     series: [{ label: "first", colour: "checkpoint", width: 2, format: (share) => percent(share), spanGaps: true }, { label: "second", colour: "lost", width: 2, dash: [8, 4], format: (share) => percent(share), spanGaps: true }], empty: "Choose two runs." });
   replace(root, h("h1", null, "Compare two runs"), known,
-    h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } }, field("a", "First run"), h("button", { type: "button", on: { click: swap } }, "⇄", h("span", { class: "unseen" }, " Exchange")), field("b", "Second run")), body, goodput.element);
+    h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } }, field("a", "First run"), h("button", { type: "button", on: { click: swap } }, "⇄", h("span", { class: "unseen" }, " Exchange")), field("b", "Second run")), body, h("h2", null, "Minute by minute, over the same length of time"), strips.map((each, place) => [titles[place], each.element]), goodput.element);
 
   get("v1/runs", { limit: 200 }, signal).then((told) => {
     replace(known, told.runs.map((each) => h("option", { value: each.run })));
-    if (!asked.a && told.runs[0]) asked.a = document.getElementById("run-a").value = told.runs[0].run;
-    if (!asked.b && told.runs[1]) asked.b = document.getElementById("run-b").value = told.runs.find((each) => each.run !== asked.a)?.run ?? "";
+    if (asked.a && asked.b) return;
+    asked.a ||= told.runs.find((each) => each.run !== asked.b)?.run ?? "";
+    asked.b ||= told.runs.find((each) => each.run !== asked.a)?.run ?? "";
+    for (const key of ["a", "b"]) document.getElementById(`run-${key}`).value = asked[key];
     again();
   }).catch(fail);
 
@@ -50,6 +55,8 @@ export function compare(root, route, signal, fail) {
     const every = Math.max(1, Math.ceil(longest / 60 / POINTS));
     const minutes = await Promise.all(both.map((each) => get(ofRun(each.run, "/minutes"), { every: `${every}m` }, signal)));
     replace(body, legend(ACCOUNTS), numbers(both));
+    titles.forEach((each, place) => replace(each, name(both[place].run, 60)));
+    strips.forEach((each, place) => each.draw(minutes[place].minutes, every * 60, both[place].start, both[place].start + longest));
     goodput.draw(together(both, minutes.map((each) => each.minutes), every * 60));
     const models = await Promise.all(both.map((each) => getIfThere(ofRun(each.run, "/model"), {}, signal)));
     replace(body, legend(ACCOUNTS), numbers(both, models.map((each) => each?.model ?? null)));

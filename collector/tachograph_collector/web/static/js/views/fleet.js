@@ -11,10 +11,16 @@ import { byWeight, isOpen } from "../words.js";
 
 const A_PAGE = 100;
 const WINDOWS = [["1", "24 hours"], ["7", "7 days"], ["30", "30 days"], ["", "all time"]];
+const ORDERS = {
+  latest: () => 0,
+  lost: (a, b) => b.lost_s * (b.world_size ?? 1) - a.lost_s * (a.world_size ?? 1),
+  gone: (a, b) => (b.wall_s - b.kept_s) * (b.world_size ?? 1) - (a.wall_s - a.kept_s) * (a.world_size ?? 1),
+  goodput: (a, b) => (a.goodput ?? 2) - (b.goodput ?? 2),
+};
 const ORIGINS = [["live", "live"], ["rehearsal", "rehearsals"], ["replay", "replays"], ["all", "any origin"]];
 
 export function fleet(root, route, signal, fail) {
-  const asked = { days: route.params.get("days") ?? "7", origin: route.params.get("origin") ?? "", name: route.params.get("name") ?? "", status: route.params.get("status") ?? "" };
+  const asked = { days: route.params.get("days") ?? "7", origin: route.params.get("origin") ?? "", name: route.params.get("name") ?? "", status: route.params.get("status") ?? "", order: route.params.get("order") ?? "" };
   let most = A_PAGE;
   const totals = h("div", { class: "tiles" });
   const causes = h("div");
@@ -36,7 +42,8 @@ export function fleet(root, route, signal, fail) {
     h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } },
       pick("days", "Window", WINDOWS), pick("origin", "Origin", [["", "any; sums of live"], ...ORIGINS]),
       pick("status", "Status", [["", "any"], ...["running", "completed", "failed", "cancelled", "abandoned"].map((each) => [each, each])]),
-      h("label", null, "Name", find)),
+      h("label", null, "Name", find),
+      pick("order", "Order of those shown", [["", "latest start"], ["gone", "most GPU-h not kept"], ["lost", "most GPU-h lost"], ["goodput", "least goodput"]])),
     wrong, totals, causes, section("Runs", "runs", legend(ACCOUNTS), list));
 
   const origins = () => (asked.origin === "all" ? ORIGINS.slice(0, 3).map(([key]) => key) : asked.origin ? [asked.origin] : ["live"]);
@@ -45,6 +52,7 @@ export function fleet(root, route, signal, fail) {
     const pattern = asked.name && !/[*?]/.test(asked.name) ? `*${asked.name}*` : asked.name;
     const which = { name: pattern, status: asked.status, origin: asked.origin === "" ? null : origins() };
     const runs = await get("v1/runs", { ...which, limit: most }, signal);
+    runs.runs.sort(ORDERS[asked.order] ?? ORDERS.latest);
     replace(list, runsTable(runs, () => { most += A_PAGE * 4; again(); }));
     const now = Date.now() / 1000;
     const since = asked.days ? now - Number(asked.days) * 86400 : null;
@@ -93,7 +101,7 @@ function causesOf(told) {
 function runsTable(runs, more) {
   if (!runs.runs.length) return h("p", { class: "quiet" }, "No such run yet. An agent's first event, or ", h("code", null, "tachograph replay LOG --into URL"), ", makes one.");
   const now = Date.now() / 1000;
-  return [table("Runs, the latest start first", [
+  return [table("Runs", [
     { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]), "data-row": true, "data-key": `run ${row.run}` }, name(row.run, 48)) },
     { title: "status", cell: (row) => [status(row.status), row.origin === "live" ? null : h("span", { class: "tag" }, row.origin)] },
     { title: "where its time went", cell: (row) => stacked(ACCOUNTS.map((account) => ({ name: account, role: account, share: row.wall_s ? row[`${account}_s`] / row.wall_s : 0 }))) },

@@ -86,16 +86,18 @@ export function run(root, route, signal, fail) {
     parts.failures.restarts(view);
     if (!view.slow) return;
     slowAt = Date.now() / 1000;
-    const [steps, saves, attempts, nodes] = await Promise.all([
+    const [steps, saves, attempts, nodes, sights] = await Promise.all([
       get(ofRun(title, "/steps"), { points: 300, metric: ["loss", "grad_norm", "tokens", "step_s"], ...inWindow }, signal).catch(unlessRefused),
       get(ofRun(title, "/checkpoints"), { limit: 300, since: Math.max(view.since, until - 86400), until: view.isZoomed ? until : null }, signal),
       get(ofRun(title, "/attempts"), { limit: 300, ...inWindow }, signal),
       getIfThere(ofRun(title, "/nodes"), { limit: 500 }, signal),
+      getIfThere(ofRun(title, "/sights"), {}, signal),
     ]);
     Object.assign(view, { steps, checkpoints: saves.checkpoints, attempts: attempts.attempts, nodes: nodes?.nodes ?? [] });
     parts.training.draw(view);
     parts.failures.rest(view);
     parts.watched.drawNodes(view);
+    parts.watched.drawSights(sights?.sights ?? []);
     const told = await get(ofRun(title, "/model"), inWindow, signal).catch(unlessRefused);
     Object.assign(view, { model: told?.model ?? null });
     parts.model.draw(view);

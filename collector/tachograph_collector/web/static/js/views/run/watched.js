@@ -1,18 +1,30 @@
 // The run's incidents and its nodes.
 
 import { h, name, replace, section, table } from "../../dom.js";
-import { ago, amount, bytes, number, words } from "../../format.js";
+import { ago, amount, bytes, count, number, words } from "../../format.js";
 import { to } from "../../route.js";
 import { incidentTable } from "../incidents.js";
 
 export function watched({ title }) {
   const found = h("div");
   const hosts = h("div");
+  const sights = h("div");
   return {
-    incidents: section("Incidents", "incidents", found),
+    incidents: section("Incidents", "incidents", found, sights),
     nodes: section("Nodes", "nodes", hosts),
     draw(view) {
       replace(found, incidentTable(view.incidents, { run: title, now: view.whole.end }));
+    },
+    drawSights(rows) {
+      const blind = rows.filter((row) => row.state === "blind");
+      replace(sights, rows.length && h("details", { "data-key": "sights" }, h("summary", null, `${count(rows.length, "detector")} look, ${blind.length ? `${number(blind.length)} of them blind` : "none of them is blind"}`),
+        table("What the detectors see", [
+          { title: "detector", cell: (row) => words(row.detector) },
+          { title: "state", cell: (row) => h("span", { class: "status", css: { "--key": `var(--${{ armed: "kept", blind: "restart" }[row.state] ?? "idle"})` } }, words(row.state)) },
+          { title: "why", cell: (row) => name(row.reason || "–", 160) },
+          { title: "looked", num: true, cell: (row) => number(row.evaluations) },
+          { title: "found", num: true, cell: (row) => number(row.verdicts) },
+        ], [...blind, ...rows.filter((row) => row.state !== "blind")])));
     },
     drawNodes(view) {
       const order = { dead: 0, lost: 1, suspect: 2, alive: 3, gone: 4 };
