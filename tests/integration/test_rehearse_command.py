@@ -125,6 +125,11 @@ def test_stopped_rehearsal_leaves_no_collector_and_no_file(tmp_path: Path, numbe
         (["--nodes", "1"], "--fault: node-death"),
         (["--speed", "3"], "give --log FILE"),
         (["--keep", "--url", "http://127.0.0.1:1"], "--keep is for the collector that is started here"),
+        (["--thresholds", "nowhere.toml"], "--thresholds nowhere.toml: can't be read"),
+        (
+            ["--thresholds", "x.toml", "--url", "http://127.0.0.1:1"],
+            "--thresholds is for the collector that is started",
+        ),
         (["--log", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
     ],
 )

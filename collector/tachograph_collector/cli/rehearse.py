@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tachograph_collector.cli import detecting
 from tachograph_collector.cli.errors import (
     EXIT_CODES_HELP,
     GATE_FAILED,
@@ -72,6 +73,7 @@ Exit code 1 says that something was not detected, or that something was said tha
 @click.option(
     "--forever", is_flag=True, help="One run after the other until Ctrl-C; without --fault, each with a tour of faults."
 )
+@click.option("--thresholds", metavar="FILE", help="Without --url: TOML file with thresholds for the collector.")
 @click.option(
     "--url", metavar="URL", help="The collector. Without it one is started, on a database that is thrown away."
 )
@@ -91,6 +93,7 @@ def rehearse(
     as_json: bool,
     keep: bool,
     forever: bool,
+    thresholds: str | None,
     url: str | None,
     token_file: str | None,
     ca_file: str | None,
@@ -108,6 +111,12 @@ def rehearse(
         return 0
     if keep and url is not None:
         raise BadInputError("--keep is for the collector that is started here; leave it out with --url")
+
+    if thresholds is not None:
+        if url is not None:
+            raise BadInputError("--thresholds is for the collector that is started here; leave it out with --url")
+        detecting.read_thresholds(thresholds)
+    options = [] if thresholds is None else ["--thresholds", thresholds]
 
     from tachograph_collector.client import AwayError
     from tachograph_collector.rehearse.own_collector import OwnCollector, OwnCollectorError
@@ -127,7 +136,7 @@ def rehearse(
     with ExitStack() as stack, _ended_by_sigterm(), told():
         try:
             if url is None:
-                where = stack.enter_context(OwnCollector()).url
+                where = stack.enter_context(OwnCollector(options)).url
                 click.echo(f"started a collector of its own at {where}", err=True)
             else:
                 where = url

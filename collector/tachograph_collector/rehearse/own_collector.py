@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ class OwnCollectorError(Exception):
 class OwnCollector:
     """Started when it is entered, gone with all that it kept when it is left."""
 
-    def __init__(self, options: list[str] | None = None) -> None:
-        self._options = options or []
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._options = options
         self.url = ""
 
     def __enter__(self) -> OwnCollector:
