@@ -54,12 +54,15 @@ def told(
 
 
 def spike(family: str, height: float = 0.6) -> Callable[[int], Told]:
-    """One spike of 1 to 29 steps, of a rise of ``height``; to count it must be found while it lasts, or 3 steps on."""
+    """One spike of 1 to 29 steps, of a rise of ``height``; to count it must be found while it lasts, or 3 steps on.
+
+    Some come before it is known how far this run's noise throws lone points, most after that.
+    """
 
     def make(seed: int) -> Told:
         rng = np.random.default_rng(seed)
-        values = curve(rng, 900, family)
-        at, length = int(rng.integers(200, 800)), int(rng.integers(1, 30))
+        values = curve(rng, 2_000, family)
+        at, length = int(rng.integers(200, 1_900)), int(rng.integers(1, 30))
         values[at : at + length] += height
         return told(values, [(at, "loss_spike", ())], within=length + 3)
 
