@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from page_world import BROKEN, RECORDED, Watched, World, tab
+from page_world import BROKEN, RECORDED, Watched, World, made, tab
 from playwright.sync_api import Browser, expect
+from tachograph_collector.store.database import Database
 
 
 @pytest.fixture
@@ -217,13 +220,24 @@ def test_an_incident_is_seen_with_its_evidence_and_acknowledged(tab_: Watched, w
     evidence = page.get_by_role("table", name="Evidence")
     expect(evidence.get_by_role("row").filter(has_text="threshold")).to_contain_text("1.10 s")
     page.get_by_label("Your name").fill("night shift")
-    page.get_by_role("button", name="Acknowledge").click()
+    page.get_by_role("button", name="Acknowledge", exact=True).click()
     expect(main).to_contain_text("night shift, now")
     page.get_by_label("A note for others").fill("draining n3 <b>now</b>")
     page.get_by_role("button", name="Add the note").click()
     expect(main).to_contain_text("draining n3 <b>now</b>")
     page.get_by_role("button", name="Take back that it was seen").click()
     expect(page.get_by_role("button", name="Acknowledge")).to_be_visible()
+
+
+def test_an_incident_is_acknowledged_from_its_run(browser: Browser, sqlite_template: Path, tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path / 'own.sqlite3')}")
+    with made(database) as own, tab(browser, own.url) as watched:
+        page = watched.open(run(BROKEN))
+        row = page.locator("#incidents tbody tr").filter(has_text="no rank made a step")
+        row.get_by_role("button", name="Acknowledge").click()
+        expect(row).to_contain_text("unknown")  # who it was was not told: nobody needs a token here
+        expect(row.get_by_role("button")).to_have_count(0)
+    database.close()
 
 
 def test_an_incident_leads_to_its_run_at_its_time(tab_: Watched, world: World) -> None:

@@ -23,7 +23,7 @@ export function incidents(root, route, signal, fail) {
   again = poll(signal, 10, async (signal) => {
     try {
       const told = await all("v1/incidents", { ...asked, limit: 200 }, "incidents", 200, signal);
-      replace(list, incidentTable(told.incidents, { now: Date.now() / 1000, withRun: true }));
+      replace(list, incidentTable(told.incidents, { now: Date.now() / 1000, withRun: true, again: () => again() }));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       replace(list, h("p", { class: "quiet" }, error.message));
@@ -31,8 +31,8 @@ export function incidents(root, route, signal, fail) {
   }, fail);
 }
 
-/** The gravest first. */
-export function incidentTable(rows, { now, withRun = false }) {
+/** The gravest first. `again` is called when one was acknowledged. */
+export function incidentTable(rows, { now, withRun = false, again = () => {} }) {
   return table("Incidents, the gravest first", [
     { title: "severity", cell: (row) => h("span", { class: `severity ${row.severity}` }, row.severity) },
     { title: "what", cell: (row) => [h("a", { href: to(["incidents", row.incident_id]), "data-row": true, "data-key": `incident ${row.incident_id}` }, name(row.summary, 160)), row.advice ? h("div", { class: "quiet" }, name(row.advice, 200)) : null] },
@@ -41,8 +41,25 @@ export function incidentTable(rows, { now, withRun = false }) {
     { title: "began (UTC)", cell: (row) => time(row.opened_at) },
     { title: "lasts", cell: (row) => (isOpen(row) ? `open, ${duration(now - row.opened_at)}` : `${duration(row.cleared_at - row.opened_at)}${row.outcome ? `, ${row.outcome}` : ""}`) },
     { title: "cost", num: true, cell: (row) => cost(row.cost) },
-    { title: "seen by", cell: (row) => (row.acknowledged ? name(row.acknowledged.author, 30) : row.is_silenced ? "silenced" : "") },
+    { title: "seen by", cell: (row) => seenBy(row, again) },
   ].filter(Boolean), byWeight(rows), { empty: "none" });
+}
+
+function seenBy(row, again) {
+  if (row.acknowledged) return name(row.acknowledged.author, 30);
+  if (!isOpen(row)) return row.is_silenced ? "silenced" : "";
+  const author = stored("author");
+  const click = async (event) => {
+    const button = event.target;
+    try {
+      await post(`v1/incidents/${encoded(row.incident_id)}/acknowledge`, author ? { author } : {});
+      say("Acknowledged");
+      again();
+    } catch (error) {
+      button.replaceWith(h("span", { class: "quiet", role: "alert" }, error.message));
+    }
+  };
+  return h("button", { type: "button", "data-key": `acknowledge ${row.incident_id}`, on: { click } }, "Acknowledge", h("span", { class: "unseen" }, `: ${row.summary}`));
 }
 
 function cost(told) {

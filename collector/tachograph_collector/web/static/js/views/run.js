@@ -106,6 +106,10 @@ export function run(root, route, signal, fail) {
   }
 
   const again = poll(signal, 5, turn, fail);
+  context.again = () => {
+    seen = "";
+    again();
+  };
 }
 
 function unlessRefused(error) {

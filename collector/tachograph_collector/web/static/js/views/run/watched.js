@@ -5,7 +5,7 @@ import { ago, amount, bytes, count, number, words } from "../../format.js";
 import { to } from "../../route.js";
 import { incidentTable } from "../incidents.js";
 
-export function watched({ title }) {
+export function watched(context) {
   const found = h("div");
   const hosts = h("div");
   const sights = h("div");
@@ -13,7 +13,7 @@ export function watched({ title }) {
     incidents: section("Incidents", "incidents", found, sights),
     nodes: section("Nodes", "nodes", hosts),
     draw(view) {
-      replace(found, incidentTable(view.incidents, { run: title, now: view.whole.end }));
+      replace(found, incidentTable(view.incidents, { now: view.whole.end, again: () => context.again() }));
     },
     drawSights(rows) {
       const blind = rows.filter((row) => row.state === "blind");
