@@ -27,6 +27,10 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "deepspeed:DeepSpeed",
     "mlperf:MLPerf",
     "detectron2:Detectron2",
+    "metrics_csv:LightningCSV",
+    "metrics_csv:KerasCSV",
+    "worker_csv:WorkerCSV",
+    "nemo:NeMo",
     "failures:FailureLines",
 )
 
