@@ -20,7 +20,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from tachograph_agent.sidecar.logtail import LogTail, Place
 from tachograph_agent.trainers import eventlog, registry
 from tachograph_agent.trainers.base import Adapter, Context
 from tachograph_agent.trainers.files import HEAD_BYTES
+from tachograph_agent.trainers.zones import local_zone
 
 POLL_S = 0.25
 MOST_HELD = 512
@@ -178,8 +178,8 @@ class LogFollower:
     # -- what it tells -----------------------------------------------------------------------------------------------
 
     def _follow(self, adapter: Adapter) -> None:
-        zone = datetime.now().astimezone().tzinfo  # a trainer writes the local time of its node
-        self._context = Context(run=self._options.run, file=str(self._options.path), tz=zone)
+        # A trainer writes the local time of its node.
+        self._context = Context(run=self._options.run, file=str(self._options.path), tz=local_zone())
         self._is_silent = self._mark is not None
         for event in adapter.read(self._lines(), self._context):
             if self._stop.is_set():

@@ -13,6 +13,7 @@ from typing import Final
 
 from tachograph_agent.events import LONGEST_DURATION_SECONDS
 from tachograph_agent.trainers.base import Context
+from tachograph_agent.trainers.zones import LETTERS, Oddity, hour_of, instant
 
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _PREFIX: Final = re.compile(
@@ -154,7 +155,8 @@ _TIME: Final = r"(?P<h{0}>\d\d):(?P<mi{0}>\d\d):(?P<s{0}>\d\d)(?:[.,](?P<f{0}> *
 _DATED: Final = re.compile(
     r"(?<!\d)(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]"
     + _TIME.format("")
-    + r"(?: ?(?P<ap>[AP]M)\b)?(?: ?(?P<z>Z\b|UTC\b|[-+]\d\d:?\d\d\b))?"
+    + r"(?: ?(?P<ap>[AP]M)\b)?(?: ?(?P<z>Z\b|UTC\b|GMT\b|[-+]\d\d:?\d\d\b))?"
+    + rf"(?: \(?(?P<l>{LETTERS})\b)?"
 )
 _YEARLESS: Final = re.compile(
     r"\b(?P<mon>[A-Z][a-z]{2}) +(?P<d1>\d{1,2}) "  # syslog, dmesg -T
@@ -168,6 +170,7 @@ _YEARLESS: Final = re.compile(
 _BOOT: Final = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d{3,9})\]")
 LOOK_AHEAD: Final = 200
 """How far into a line a time of day is looked for."""
+_MAX_ZONES: Final = 100
 UNKNOWN_YEAR: Final = 1972
 """Taken for dates without a year when nobody says one: a leap year, so that 29 February exists."""
 
@@ -189,6 +192,8 @@ class Clock:
         self.context = context
         self.year: int | None = context.year
         self._month: int | None = None
+        self._last: float | None = None
+        self._zones_told: set[timezone] = set()
         self._cached_minute: str | None = None
         self._cached_unix_seconds: float = 0.0
 
@@ -221,9 +226,14 @@ class Clock:
         return None if found is None else self._yearless(found)
 
     def _dated(self, found: re.Match[str]) -> float | None:
-        year, month, day, hour, minute, second, fraction, half, zone = found.group(
-            "y", "mo", "d", "h", "mi", "s", "f", "ap", "z"
+        year, month, day, hour, minute, second, fraction, half, zone, letters = found.group(
+            "y", "mo", "d", "h", "mi", "s", "f", "ap", "z", "l"
         )
+        if letters is not None and zone is None and self.context.tz is None:
+            self.context.note(
+                f"Times in this log name the zone {letters}, which is not believed, since people write such letters "
+                "in winter and summer alike (--tz ZONE names one)."
+            )
         hours = int(hour)
         if half is not None and hours <= 12:
             hours = hours % 12 + (12 if half == "PM" else 0)
@@ -240,12 +250,13 @@ class Clock:
             if month is None:
                 return None
             told = found.group("y1")
-            year = int(told) if told is not None else self._assumed_year(month)
+            year = int(told) if told is not None else self.assumed_year(month)
             day, hour, minute, second, fraction = found.group(*(name + form for name in ("d", "h", "mi", "s", "f")))
             return self.unix_seconds(year, month, int(day), int(hour), int(minute), _second(second, fraction))
         return None
 
-    def _assumed_year(self, month: int) -> int:
+    def assumed_year(self, month: int) -> int:
+        """The year of a date without one in that month: over New Year the next, noted once."""
         if self.year is None:
             self.year = UNKNOWN_YEAR
             self.context.note(f"Dates in this log have no year; {UNKNOWN_YEAR} was taken (--year YEAR names another).")
@@ -269,18 +280,43 @@ class Clock:
         zone: timezone | None = None,
     ) -> float | None:
         """Unix seconds of a time in ``zone`` (None: the log's); None for one that doesn't exist or is before 1970."""
-        if zone is None and self.context.tz is None:
-            self.context.note("Times in this log name no zone; UTC was taken (--tz ZONE names another).")
         try:
-            whole = datetime(year, month, day, hour, minute, tzinfo=zone or self.context.tz or UTC)
-            start = whole.timestamp()
+            whole = datetime(year, month, day, hour, minute)  # noqa: DTZ001 - its zone comes below
+            start, oddity = instant(whole, zone or self.context.tz or UTC, self._last)
         except (ValueError, OverflowError):
             return None
         if start < 0:
             return None
+        if zone is None:
+            self._note_zone()
+        elif not self._zones_told:
+            self._zones_told.add(zone)
+        elif zone not in self._zones_told and len(self._zones_told) < _MAX_ZONES:
+            self._zones_told.add(zone)
+            self.context.note("Times in this log name several zones; each was read in its own.")
+        if oddity is not None:
+            self._note_oddity(oddity, whole)
+        self._last = start
         if self.year is None or self.context.year is None:
             self.year = year
         return start + second
+
+    def _note_zone(self) -> None:
+        if self.context.tz is None:
+            self.context.note("Times in this log name no zone; UTC was taken (--tz ZONE names another).")
+
+    def _note_oddity(self, oddity: Oddity, local: datetime) -> None:
+        zone = self.context.tz
+        if oddity == "twice":
+            self.context.note(
+                f"In {zone} the clock was put back: {hour_of(local)} exists twice. What comes after later times was "
+                "taken for the second."
+            )
+        else:
+            self.context.note(
+                f"In {zone} the clock was put forward over {hour_of(local)}, and the log has times in that hour: they "
+                "were read as if it had not been; another --tz may be right."
+            )
 
 
 def seconds_since_boot(line: str) -> float | None:
@@ -297,7 +333,7 @@ def _second(whole: str, fraction: str | None) -> float:
 def _zone(text: str | None) -> timezone | None:
     if text is None:
         return None
-    if text in {"Z", "UTC"}:
+    if text in {"Z", "UTC", "GMT"}:
         return UTC
     digits = text[1:].replace(":", "")
     offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))

@@ -38,6 +38,7 @@ LEVELS = {
     "service": 6,
     "client": 6,
     "rehearse": 7,
+    "doctor": 7,
     "cli": 8,
 }
 """Rooms of the collector; one may import the rooms of a lower number, and itself."""
@@ -152,6 +153,8 @@ def _arrow(module: str, name: str) -> str | None:
         allowed = ["tachograph_agent.events"]
         if room not in PURE_ROOMS:
             allowed.append("tachograph_agent.trainers")
+        if room == "doctor":  # it looks at a node as the agent would
+            allowed += ["tachograph_agent.identity", "tachograph_agent.health"]
         return (
             None if _within(name, *allowed) else f"{room or owner} may import only {' and '.join(allowed)} of the agent"
         )
@@ -179,7 +182,7 @@ def _library(module: str, found: Import) -> str | None:
     if top in sys.stdlib_module_names or found.typing_only:
         return None
     if module.startswith("tachograph_agent"):
-        allowed = BASE_INSTALL | ({"zstandard"} if found.lazy else set())
+        allowed = BASE_INSTALL | ({"zstandard", "re2"} if found.lazy else set())
         return None if top in allowed else "the agent runs on training nodes with the base install"
     return None
 
