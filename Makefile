@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 TORCH_STAMP := $(VENV)/.torch-installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo test test-torch proof check format bench studies clean python
+.PHONY: help demo test test-torch proof check format bench studies boards clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,6 +61,9 @@ bench: $(STAMP) ## Measure the figures of docs/benchmarks.md, as ratios within o
 
 studies: $(STAMP) ## Make the pages and plots of docs/studies anew; STUDY=flat-top makes one
 	@for study in docs/studies/study_$(if $(STUDY),$(subst -,_,$(STUDY)),*).py; do $(BIN)/python $$study || exit 1; done
+
+boards: $(STAMP) ## Make Grafana's boards and Prometheus' rules anew from dashboards/tachograph_dashboards
+	@$(BIN)/python -m tachograph_dashboards --rules-into dashboards/alerts
 
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
