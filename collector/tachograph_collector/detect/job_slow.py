@@ -24,8 +24,13 @@ class JobSlowState(Struct):
     """What is saved."""
 
     minute_us: int | None = None
-    """The minute whose steps are being gathered."""
+    """The minute whose steps are being gathered, or the first of several."""
+    end_us: int = 0
+    """When the last of those minutes is over."""
     steps_s: list[float] = field(default_factory=list)
+    covered_s: float = 0.0
+    """How long those steps took together."""
+    num_steps: int = 0
     minutes_s: list[float] = field(default_factory=list)
     """Medians of the last minutes; those in which the job was slow are not among them."""
     latest_s: list[float] = field(default_factory=list)
@@ -57,11 +62,20 @@ class JobSlowDetector:
             return
         state = self.state
         minute_us = point.t_us // MINUTE_US * MINUTE_US
-        if state.minute_us is not None and minute_us > state.minute_us and state.steps_s:
+        if state.minute_us is not None and minute_us >= state.end_us and state.num_steps >= self._least_steps:
             self._close(state.minute_us, float(np.median(state.steps_s)))
-            state.steps_s = []
-        state.minute_us = minute_us
+            state.minute_us, state.steps_s, state.covered_s, state.num_steps = None, [], 0.0, 0
+        if state.minute_us is None:
+            state.minute_us = minute_us
+        state.end_us = minute_us + MINUTE_US
         state.steps_s.append(point.one_s)
+        state.covered_s += point.one_s * point.count
+        state.num_steps += point.count
+
+    @property
+    def _least_steps(self) -> int:
+        """Where steps are long a minute is stretched until it has so many: one step's noise is no minute's."""
+        return -(-self._settings.least_steps // self._settings.minutes)
 
     def _close(self, minute_us: int, step_s: float) -> None:
         state, settings = self.state, self._settings
@@ -83,9 +97,9 @@ class JobSlowDetector:
             state.cusum, state.lost_s, is_open = 0.0, 0.0, False
         is_long = len(state.latest_s) >= settings.minutes and min(state.latest_s) >= settings.ratio * state.best_s
         if is_open or (state.cusum >= settings.cusum_limit and is_long):
-            state.lost_s += 60.0 * (1 - state.best_s / step_s) * (1 if is_open else settings.minutes)
+            state.lost_s += state.covered_s * (1 - state.best_s / step_s) * (1 if is_open else settings.minutes)
             if middle_s >= settings.ratio * state.best_s:
-                self._say(minute_us + MINUTE_US, middle_s, state.best_s)
+                self._say(state.end_us, middle_s, state.best_s)
         elif step_s < settings.ratio * state.best_s:
             self._learn(step_s)
 

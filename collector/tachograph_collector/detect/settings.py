@@ -121,6 +121,8 @@ class JobSlow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ratio: Annotated[float, Meta(gt=1)] = 1.10
     clear_ratio: Annotated[float, Meta(gt=1)] = 1.05
     minutes: _Whole = 3
+    least_steps: _Whole = 8
+    """Steps within those minutes; where steps are so long that there are fewer, the minutes are as much longer."""
     best_minutes: _Whole = 30
     least_minutes: _Whole = 10
     """Minutes of an attempt before there is anything to compare with."""

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from detect_streams import RUN, T0, Slow, found, ranks
 from tachograph_agent.events import RunStart, Step
+from tachograph_collector.detect import Settings
+from tachograph_collector.detect.settings import JobSlow
 
 
 def steps(durations, *, first_step=1, attempt=0, t0=T0):
@@ -39,6 +41,35 @@ def test_noise_and_what_is_below_10_percent_is_not_flagged(factor):
         durations = noisy(3000, noise=0.05, seed=seed)
         durations[1500:] *= factor
         assert found(steps(durations)) == []
+
+
+def wandering(num, step_s, *, imbalance=0.02, persistence=0.9, seed=1):
+    """Step times whose noise wanders, as that of the slowest of many ranks with an uneven load does."""
+    rng = np.random.default_rng(seed)
+    state, told = 0.0, []
+    for _ in range(num):
+        state = persistence * state + np.sqrt(1 - persistence**2) * imbalance * rng.standard_normal()
+        told.append(step_s * (1 + state))
+    return np.array(told)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_of_a_minute_in_noise_that_wanders_are_no_slow_job(seed):
+    assert found(steps(wandering(1440, 61.0, seed=seed))) == []
+
+
+def test_the_noise_of_three_long_steps_is_a_slow_job_where_so_few_are_asked_for():
+    few = Settings(job_slow=JobSlow(least_steps=1))
+    assert any(found(steps(wandering(1440, 61.0, seed=seed)), few) for seed in range(6))
+
+
+def test_a_job_of_long_steps_that_slows_is_found_within_a_quarter_of_an_hour_and_its_cost_is_what_it_lost():
+    durations = noisy(240, 50.0)
+    durations[120:] *= 1.2
+    (incident,) = found([RunStart(t=T0, run=RUN, world_size=8), *steps(durations)])
+    assert incident.detector == "job_slow"
+    assert 0 < incident.found_us / 1e6 - (T0 + durations[:120].sum()) <= 900
+    assert incident.cost.wall_s == pytest.approx(120 * 50 * 0.2, rel=0.2)
 
 
 def test_two_slow_minutes_are_not_flagged():
