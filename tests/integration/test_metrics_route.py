@@ -105,6 +105,21 @@ def test_two_collectors_never_show_one_run_both(database: Database, folding: Fol
     assert shown(first) == b""
 
 
+def test_a_rehearsal_has_series_only_where_it_is_wanted_and_says_in_each_that_it_is_none(database: Database) -> None:
+    folding = Folding(database)
+    put(database, run_with_a_failure("real"))
+    put(database, run_with_a_failure("drill"), origin="rehearsal")
+    folding.fold()
+    plain = Figures(database, folding.keeper.holder)
+    plain.look()
+    assert runs_in(shown(plain)) == {"real"}
+    figures = Figures(database, folding.keeper.holder, origins=("live", "rehearsal"))
+    figures.look()
+    told = [(dict(labels)["run"], dict(labels).get("origin")) for _, labels in promtool.samples(shown(figures))]
+    assert set(told) == {("real", None), ("drill", "rehearsal")}
+    assert promtool.complaints(shown(figures)) == ""
+
+
 def test_what_was_prepared_too_long_ago_is_not_shown(sqlite: Database) -> None:
     folding, clock = Folding(sqlite), Clock()
     put(sqlite, run_with_a_failure())

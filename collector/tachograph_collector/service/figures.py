@@ -98,7 +98,9 @@ class Figures:
         holder: str,
         *,
         clock: Callable[[], float] = time.monotonic,
+        origins: Sequence[str] = ("live",),
     ) -> None:
+        self._origins = origins
         self._database = database
         self._holder = holder
         self._clock = clock
@@ -168,7 +170,7 @@ class Figures:
         at_s = self._clock()
         with self._database.read() as connection:
             now_us = self._database.now_us(connection)
-            held = held_runs(connection, self._holder, now_us, MAX_RUNS + 1, self._fences)
+            held = held_runs(connection, self._holder, now_us, MAX_RUNS + 1, self._fences, self._origins)
             found: dict[FoldedKey, RunFigures] = {}
             for one in held[:MAX_RUNS]:
                 figures = self._read(connection, one)

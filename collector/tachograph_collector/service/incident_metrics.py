@@ -68,8 +68,8 @@ def _sights(runs: Sequence[RunFigures]) -> Iterator[Metric]:
     for figures in runs:
         for seen in figures.flagged.seen:
             whose = [figures.books.run, seen.detector]
-            armed.add_metric(whose, seen.state == "armed")
-            blind.add_metric(whose, seen.state == "blind")
+            armed.add_metric(whose, int(seen.state == "armed"))
+            blind.add_metric(whose, int(seen.state == "blind"))
             evaluations.add_metric(whose, seen.num_evaluations)
             verdicts.add_metric(whose, seen.num_verdicts)
     yield from (armed, blind, evaluations, verdicts)

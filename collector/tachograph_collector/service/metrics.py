@@ -34,7 +34,8 @@ class Scrape:
     def __init__(self, service: Service, doorkeeper: Doorkeeper, post: Post) -> None:
         self.counts = Counts()
         service.gather.watchers.append(self.counts.count)
-        self.figures = Figures(service.database, service.keeper.holder)
+        origins = ("live", "rehearsal") if service.settings.metrics_rehearsals else ("live",)
+        self.figures = Figures(service.database, service.keeper.holder, origins=origins)
         self.registry = CollectorRegistry(auto_describe=False)
         self.own = OwnMetrics(service, self.counts, doorkeeper, self.figures)
         self.registry.register(self.own)

@@ -96,6 +96,7 @@ class RunFigures:
     """Of the newest generation of a run; others have none."""
     busy: Busy = field(default_factory=Busy)
     forecast: Forecast = field(default_factory=Forecast)
+    origin: str = "live"
 
 
 class Held(NamedTuple):
@@ -107,15 +108,21 @@ class Held(NamedTuple):
     folded_until_us: int
     last_received_us: int
     delay_us: int | None
+    origin: str
 
 
 def held_runs(
-    connection: Connection, holder: str, now_us: int, limit: int, remembered: Mapping[RunKey, int]
+    connection: Connection,
+    holder: str,
+    now_us: int,
+    limit: int,
+    remembered: Mapping[RunKey, int],
+    origins: Sequence[str] = ("live",),
 ) -> list[Held]:
     """Runs whose lease ``holder`` has: those under way and those that ended a short while ago, newest first.
 
     ``remembered`` runs, which it had with that fence and has let go, are among them until somebody takes them: a run
-    of which nothing comes for a while is let go. Only live ones: what is replayed or rehearsed has no series.
+    of which nothing comes for a while is let go. Only those of ``origins``.
     """
     b, lease, run = books.c, leases.c, runs.c
     holds = and_(lease.holder == holder, lease.until_us > now_us)
@@ -132,6 +139,7 @@ def held_runs(
             lease.folded_until_us,
             run.last_received_us,
             run.delay_us,
+            b.origin,
         )
         .select_from(
             leases.join(books, and_(b.tenant_id == lease.tenant_id, b.run_id == lease.run_id)).join(
@@ -140,7 +148,7 @@ def held_runs(
         )
         .where(
             holds,
-            b.origin == "live",
+            b.origin.in_(origins),
             or_(b.status == "running", b.end_us > now_us - SHOWN_AFTER_END_US),
         )
         .order_by(run.last_received_us.desc(), b.run_id, b.generation)
@@ -159,6 +167,7 @@ def held_runs(
                 row.folded_until_us,
                 row.last_received_us,
                 row.delay_us,
+                row.origin,
             )
         )
     return found
@@ -175,6 +184,7 @@ def read_figures(connection: Connection, held: Held) -> RunFigures | None:
         version=held.version,
         windows=_windows(connection, held.key),
         booked=booked_so_far(connection, held.key.run, held.key.generation),
+        origin=held.origin,
     )
     return refreshed(connection, figures, held)
 

@@ -228,6 +228,9 @@ class Settings:
         None, "grafana-dashboard-uid", "The one dashboard that shows them; unless given, all may.", _text, metavar="UID"
     )
     notify_rehearsals: bool = _switch("notify-rehearsals", "Tell sinks of incidents of rehearsals, too.")
+    metrics_rehearsals: bool = _switch(
+        "metrics-rehearsals", "Rehearsals have series for Prometheus, too, with the label origin."
+    )
 
     max_body_bytes: int = _size(16 << 20, "max-body", "Largest body of a request as it comes, compressed.")
     max_events_bytes: int = _size(32 << 20, "max-events", "Largest body of a request once it is decompressed.")

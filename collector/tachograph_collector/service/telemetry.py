@@ -78,7 +78,7 @@ class Telemetry:
         self._metering = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self.runs = RunTraces(
             service.database,
-            lambda: [(each.key, each.version, each.books) for each in figures.shown_now()],
+            lambda: [(each.key, each.version, each.books) for each in figures.shown_now() if each.origin == "live"],
             OTLPSpanExporter(endpoint=base and f"{base}/v1/traces", timeout=TIMEOUT_S),
         )
         self._measure(figures, own)
