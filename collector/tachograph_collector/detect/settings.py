@@ -48,6 +48,9 @@ class Straggler(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A robust deviation is no less than this part of the median."""
     raise_k: _Whole = 3
     raise_n: _Whole = 5
+    long_windows: Annotated[int, Meta(ge=4, le=100)] = 8
+    """So many windows are put together, in which noise that wanders has settled."""
+    long_deviations: _Above0 = 5.0
     clear_ratio: Annotated[float, Meta(gt=1)] = 1.05
     clear_windows: _Whole = 5
     critical_ratio: Annotated[float, Meta(gt=1)] = 1.25

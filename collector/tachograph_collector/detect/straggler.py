@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.columns import Array, Flags, Floats, StepColumns
 from tachograph_collector.detect.course import SECOND_US, Course
+from tachograph_collector.detect.long_windows import LongState, LongWindows, group_over
 from tachograph_collector.detect.own_past import compared, learnt, named
 from tachograph_collector.detect.settings import Common, Straggler
 from tachograph_collector.detect.verdict import Evidence, Severity, Verdict
@@ -63,6 +64,8 @@ class StragglerState(Struct):
     """Windows in a row in which no group was slow together."""
     past: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """Windows by ranks: the work of those in groups too small to compare, in windows in which they weren't slow."""
+    long: LongState = field(default_factory=LongState)
+    """The last windows put together, in which noise that wanders has settled."""
     worst: list[int] = field(default_factory=list)
     """The rank that was flagged furthest, of each of the last windows in which one was."""
 
@@ -141,6 +144,7 @@ class StragglerDetector:
         state.work_s = wider(state.work_s, np.nan)
         state.flags, state.brief = wider(state.flags, 0), wider(state.brief, 0)
         state.past = wider(state.past, np.nan)
+        state.long.excess = wider(state.long.excess, np.nan)
         state.calm, state.since_us = wider(state.calm, 0), wider(state.since_us, 0)
         state.brief_since_us = wider(state.brief_since_us, 0)
         state.brief_cost_s = wider(state.brief_cost_s, 0)
@@ -207,10 +211,12 @@ class StragglerDetector:
         rows = state.work_s[window]
         step_s = float(np.nanmedian(state.one_s[window])) if not np.isnan(state.one_s[window]).all() else np.nan
         flagged = np.zeros(len(state.ranks), dtype=np.bool_)
-        calm = np.zeros(len(state.ranks), dtype=np.bool_)
+        calm, is_long = np.zeros_like(flagged), np.zeros_like(flagged)
         value = medians(rows)
         ratio, excess = np.full(len(value), np.nan), np.full(len(value), np.nan)
         num_judged, is_group = 0, False
+        long = LongWindows(state.long, settings)
+        long.add(value, groups, int(state.times_us[window.start]), int(state.times_us[window.stop - 1]))
         self._alone = np.zeros(len(state.ranks), dtype=np.bool_)
         for members in groups:
             mine = value[members]
@@ -224,16 +230,24 @@ class StragglerDetector:
                 continue
             spread = MAD_TO_DEVIATION * float(np.median(np.abs(mine[heard] - middle)))
             limit = max(settings.ratio * middle, middle + settings.deviations * max(spread, settings.floor * middle))
-            ratio[members], excess[members] = mine / middle, mine - middle
-            costs = np.isnan(step_s) | (mine - middle >= settings.least_impact * step_s)
+            least_s = 0.0 if np.isnan(step_s) else settings.least_impact * step_s
             with np.errstate(invalid="ignore"):
-                over = (mine >= limit) & costs
+                over = (mine >= limit) & (mine - middle >= least_s)
                 calm[members] = mine < settings.clear_ratio * middle
-            flagged[members] = over
-            if over.sum() > self._common.group_share * heard.sum():
-                impact = (float(np.max(mine[over])) - middle) / step_s
-                self._say_group(at_us, members[over], int(heard.sum()), middle, impact)
-                flagged[members], is_group = False, True
+            # A slow group is in the middle and in the deviation that a rank is judged by: it has its own.
+            short = max((over, group_over(mine, least_s, settings)), key=np.count_nonzero)
+            settled = ~calm[members] & long.group_over(members, least_s / middle)
+            together = max((short, settled), key=np.count_nonzero)
+            if together.sum() > self._common.group_share * heard.sum():
+                since_us = int(state.times_us[0]) if together is short else long.since_us(members[together])
+                impact = (float(np.nanmax(mine[together])) - middle) / step_s
+                self._say_group(at_us, since_us, members[together], int(heard.sum()), middle, impact)
+                is_group = True
+                continue
+            settled = ~calm[members] & long.over(members, least_s / middle)
+            mine = np.where(settled & ~over, (1 + long.settled[members]) * middle, mine)
+            ratio[members], excess[members] = mine / middle, mine - middle
+            flagged[members], is_long[members] = over | settled, settled & ~over
         if self._alone.any():
             least_s = 0.0 if np.isnan(step_s) else settings.least_impact * step_s
             own = compared(state.past, np.where(self._alone, value, np.nan), least_s, settings)
@@ -251,7 +265,9 @@ class StragglerDetector:
             self._board.sight(NAME, "eligible", "groups are small, and their ranks have too short a past")
         else:
             self._board.sight(NAME, "blind", f"no group has {settings.least_group} ranks that tell their own work")
-        self._note_begin(window, flagged, excess, value)
+        self._note_begin(window, flagged & ~is_long, excess, value)
+        for place in np.nonzero(is_long & ~state.flags.any(axis=0))[0]:
+            state.since_us[place] = long.since_us(np.array([place]))
         state.flags = np.concatenate([state.flags, flagged[None, :]])[-settings.raise_n :]
         state.calm = np.where(calm, state.calm + 1, 0)
         self._raise(at_us, window, value, ratio, excess, step_s)
@@ -323,6 +339,7 @@ class StragglerDetector:
         lost_s = None if impact is None else impact * (at_us - since_us) / 1e6
         gpu_hours = None if lost_s is None else course.gpu_hours(lost_s)
         per_day = None if impact is None else course.gpu_hours(impact * 86_400)
+        stage = course.stages.get(rank)
         who = f"rank {rank}" if subject.startswith("rank") else f"{subject} ({len(places)} of its ranks)"
         where = f" on {node}" if node is not None and subject.startswith("rank") else ""
         summary = f"{who}{where} works {(float(ratio[worst]) - 1) * 100:.0f} % longer than "
@@ -346,6 +363,7 @@ class StragglerDetector:
                     unit="s",
                     more={
                         "ranks": [self.state.ranks[place] for place in places],
+                        **({} if stage is None else {"stage": stage}),
                         "compared_with": "its own past" if is_alone else "its group",
                         "impact_of_step": impact,
                         "cost_gpu_hours": gpu_hours,
@@ -367,9 +385,11 @@ class StragglerDetector:
                 slow = state.work_s[window, place] >= value[place] - excess[place] / 2
             state.since_us[place] = state.times_us[window][int(np.argmax(slow))]
 
-    def _say_group(self, at_us: int, places: Array, num_heard: int, middle: float, impact: float) -> None:
+    def _say_group(
+        self, at_us: int, since_us: int, places: Array, num_heard: int, middle: float, impact: float
+    ) -> None:
         open_now = self._board.open(GROUP, "run")
-        since_us = open_now[0].opened_us if open_now else int(self.state.times_us[0])
+        since_us = open_now[0].opened_us if open_now else since_us
         ranks = [self.state.ranks[int(place)] for place in places]
         self._board.say(
             at_us,
@@ -411,8 +431,9 @@ class StragglerDetector:
         ranks = {one.rank for one in open_now if one.rank is not None}
         nodes = {one.node for one in open_now if one.rank is None and one.node is not None}
         named = ranks | {rank for rank in culprits if self._course.nodes.get(rank) in nodes}
-        hosts = {self._course.nodes.get(rank) for rank in culprits}
-        is_one_node = len(hosts) == 1 and None not in hosts  # it is the node, and will be named
+        hosts = Counter(self._course.nodes.get(rank) for rank in culprits)
+        # All but one at most: it is the node, and will be named.
+        is_one_node = any(host is not None and number >= len(culprits) - 1 for host, number in hosts.items())
         if len(culprits - named) >= settings.rotating_ranks and not is_one_node:
             self._board.say(
                 at_us,

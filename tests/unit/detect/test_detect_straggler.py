@@ -45,6 +45,31 @@ def test_no_rank_of_256_is_named_at_5_percent_autocorrelated_imbalance(seed):
     assert found(ranks(256, 300, imbalance=0.05, seed=seed)) == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_12_percent_straggler_is_named_within_400_steps_where_work_wanders_by_5_percent(seed):
+    events = ranks(32, 520, imbalance=0.05, slow=[Slow(11, 1.12, 101)], seed=seed)
+    (incident,) = found(events)
+    assert incident.subject == "rank 11"
+    assert 100 < steps_until_found(events, incident) <= 100 + 400
+    begun_s = next(one.t for one in events if isinstance(one, Step) and one.step == 101)
+    assert abs(incident.opened_us / 1e6 - begun_s) < 100 * 5.0  # about when it began
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("imbalance", [0.0, 0.05])
+def test_a_group_of_40_percent_is_found_also_where_work_wanders_and_nobody_is_named(seed, imbalance):
+    slow = [Slow(rank, 1.3, 101) for rank in range(40) if rank % 10 < 4]
+    incidents = found(ranks(40, 300, imbalance=imbalance, slow=slow, seed=seed))
+    assert [(one.detector, one.subject) for one in incidents] == [("straggler_group", "run")]
+    assert set(incidents[0].evidence.more["ranks"]) == {one.rank for one in slow}
+
+
+@pytest.mark.parametrize("num_ranks", [4, 8, 32])
+def test_work_that_wanders_is_no_slow_group_and_no_slow_rank_in_small_groups_either(num_ranks):
+    for seed in range(5):
+        assert found(ranks(num_ranks, 600, imbalance=0.05, seed=seed)) == []
+
+
 def test_stages_that_differ_by_15_percent_hide_no_straggler_and_make_none():
     def stages(rank):
         return rank // 4
