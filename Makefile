@@ -65,5 +65,8 @@ studies: $(STAMP) ## Make the pages and plots of docs/studies anew; STUDY=flat-t
 boards: $(STAMP) ## Make Grafana's boards and Prometheus' rules anew from dashboards/tachograph_dashboards
 	@$(BIN)/python -m tachograph_dashboards --rules-into dashboards/alerts
 
+reference: $(STAMP) ## Write docs/reference.md anew, from the commands themselves
+	$(BIN)/python docs/make_reference.py
+
 clean: ## Remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

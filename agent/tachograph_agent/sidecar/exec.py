@@ -152,30 +152,36 @@ def _reap(child: subprocess.Popen[bytes]) -> int | None:
             child.returncode = os.waitstatus_to_exitcode(status)
 
 
-def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of what stands before ``--``."""
+    made = argparse.ArgumentParser(
         prog="tachograph-agent exec",
         usage="tachograph-agent exec [options] -- COMMAND [ARGUMENT ...]",
         description="Run a training command and record how it ends: exit code, signal, OOM kill, or a planned stop.",
+        epilog="Example: tachograph-agent exec --run llama-70b -- torchrun train.py",
         allow_abbrev=False,
     )
-    parser.add_argument("--run", metavar="NAME", help="the run's name; set for the command as TACHOGRAPH_RUN")
-    parser.add_argument(
+    made.add_argument("--run", metavar="NAME", help="the run's name; set for the command as TACHOGRAPH_RUN")
+    made.add_argument(
         "--attempt",
         metavar="NAME",
         help="the attempt's name, set as TACHOGRAPH_ATTEMPT; leave it out where a launcher restarts workers by itself",
     )
-    parser.add_argument("--node", metavar="NAME", help="this node's name; set as TACHOGRAPH_NODE")
-    parser.add_argument("--spool", metavar="DIR", help="where to record; set as TACHOGRAPH_SPOOL")
-    parser.add_argument(
+    made.add_argument("--node", metavar="NAME", help="this node's name; set as TACHOGRAPH_NODE")
+    made.add_argument("--spool", metavar="DIR", help="where to record; set as TACHOGRAPH_SPOOL")
+    made.add_argument(
         "--stop-signals",
         metavar="NAMES",
         default=STOP_SIGNALS,
         help=f"signals that mean a planned stop; all are forwarded (default: {STOP_SIGNALS})",
     )
+    return made
+
+
+def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     told = list(arguments)
     at = told.index("--") if "--" in told else len(told)
-    options = parser.parse_args(told[:at])
+    options = parser().parse_args(told[:at])
     command = told[at + 1 :]
     if not command:
         raise ValueError("no command is given; write: tachograph-agent exec [options] -- torchrun train.py")

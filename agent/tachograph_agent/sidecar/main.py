@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from tachograph_agent.sidecar.config import Config
 
 COMMANDS = ("run", "check")
+EXAMPLES = {
+    "run": "Example: tachograph-agent --collector https://collector.example:8420 --token-file /etc/tachograph/token. "
+    "Other commands, each with its --help: tachograph-agent check, exec -- COMMAND, and notice KIND.",
+    "check": "Example: tachograph-agent check --collector https://collector.example:8420. "
+    "Exits with 1 if something keeps the agent from its work; 'tachograph doctor' looks at more.",
+}
 OWN_OPTIONS = {"exec": "tachograph_agent.sidecar.exec", "notice": "tachograph_agent.sidecar.notice_command"}
 """Commands that are no agent: they have options of their own, and are imported when they are asked for."""
 
@@ -46,9 +52,7 @@ def parser(command: str) -> argparse.ArgumentParser:
         description="Ship what the training processes of this node record to a collector."
         if command == "run"
         else "Say what the agent can see and reach on this node, with advice.",
-        epilog="Other commands, each with its --help: tachograph-agent check, exec -- COMMAND, and notice KIND."
-        if command == "run"
-        else None,
+        epilog=EXAMPLES[command],
         allow_abbrev=False,
     )
     add_options(made)

@@ -26,7 +26,7 @@ EVERY_EVENTS = frozenset({"kind", "t", "run", "attempt", "node", "rank"})
 
 def main(arguments: Sequence[str]) -> int:
     """Write the event; 0 done, 1 the spool did not take it, 2 it is no event."""
-    told = _parser().parse_args(arguments)
+    told = parser().parse_args(arguments)
     try:
         event = event_of(told, os.environ)
     except ValueError as error:
@@ -81,21 +81,22 @@ def _value(text: str) -> Any:
         return text
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command's parser."""
+    made = argparse.ArgumentParser(
         prog="tachograph-agent notice",
         description="Put one event into the spool, for the agent to ship.",
-        epilog="In a scheduler's hook: tachograph-agent notice allocation.start --gpus 8 || true",
+        epilog="Example, in a scheduler's hook: tachograph-agent notice allocation.start --gpus 8 || true",
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="KIND", help="such as allocation.start, allocation.end, attempt.end")
-    parser.add_argument("--run", metavar="NAME", help="(default: what a rank would say here: TACHOGRAPH_RUN, the job)")
-    parser.add_argument("--attempt", metavar="NAME", help="(default: TACHOGRAPH_ATTEMPT, else the one that runs)")
-    parser.add_argument("--node", metavar="NAME", help="(default: as for a rank)")
-    parser.add_argument("--t", metavar="SECONDS", type=float, help="when it happened, Unix seconds (default: now)")
-    parser.add_argument("--gpus", metavar="N", type=int, help="how many GPUs this node has in the allocation")
-    parser.add_argument("--reason", metavar="TEXT", help="why, for attempt.end")
-    parser.add_argument("--unplanned", action="store_true", help="an attempt.end that counts as a failure")
-    parser.add_argument("--field", metavar="NAME=VALUE", action="append", help="any other field; may be repeated")
-    parser.add_argument("--spool", metavar="DIR", help=f"(default: $TACHOGRAPH_SPOOL, else {DEFAULT_SPOOL})")
-    return parser
+    made.add_argument("kind", metavar="KIND", help="such as allocation.start, allocation.end, attempt.end")
+    made.add_argument("--run", metavar="NAME", help="(default: what a rank would say here: TACHOGRAPH_RUN, the job)")
+    made.add_argument("--attempt", metavar="NAME", help="(default: TACHOGRAPH_ATTEMPT, else the one that runs)")
+    made.add_argument("--node", metavar="NAME", help="(default: as for a rank)")
+    made.add_argument("--t", metavar="SECONDS", type=float, help="when it happened, Unix seconds (default: now)")
+    made.add_argument("--gpus", metavar="N", type=int, help="how many GPUs this node has in the allocation")
+    made.add_argument("--reason", metavar="TEXT", help="why, for attempt.end")
+    made.add_argument("--unplanned", action="store_true", help="an attempt.end that counts as a failure")
+    made.add_argument("--field", metavar="NAME=VALUE", action="append", help="any other field; may be repeated")
+    made.add_argument("--spool", metavar="DIR", help=f"(default: $TACHOGRAPH_SPOOL, else {DEFAULT_SPOOL})")
+    return made

@@ -16,7 +16,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
     "tune": (
         "tachograph_collector.cli.tune:tune",
-        "Show what a recorded run's detectors say under other thresholds.",
+        "Show what a recorded run's detectors say under other thresholds, beside what they say now.",
     ),
     "diff": ("tachograph_collector.cli.diff:diff", "Show two runs side by side."),
     "plan": (
@@ -39,7 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "deliveries": (
         "tachograph_collector.cli.deliveries:deliveries",
-        "List what sinks were told of incidents, and what was given up; try that again.",
+        "List what sinks were told of incidents, what they are still to be told, and what was given up.",
     ),
     "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
     "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
@@ -58,6 +58,14 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "rehearse": (
         "tachograph_collector.cli.rehearse:rehearse",
         "Play faults into a live collector and say what it detected, how soon, and what it did not.",
+    ),
+    "doctor": (
+        "tachograph_collector.cli.doctor:doctor",
+        "Say what is missing or misconfigured on this machine, in this environment, at a collector.",
+    ),
+    "completion": (
+        "tachograph_collector.cli.completion:completion",
+        "Write what makes a shell complete commands and options.",
     ),
     "formats": ("tachograph_collector.cli.formats:formats", "List the log formats that can be read."),
 }

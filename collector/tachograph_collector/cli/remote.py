@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tachograph_collector.client import Client
 
 HELP: Final = (
-    "The collector is the one of --url, else of TACHOGRAPH_URL, else of this machine. A token comes from "
-    "TACHOGRAPH_TOKEN, or from a file named by --token-file or TACHOGRAPH_TOKEN_FILE."
+    "The collector is the one of --url, else of TACHOGRAPH_URL, else of TACHOGRAPH_COLLECTOR, else of this machine. "
+    "A token comes from TACHOGRAPH_TOKEN, or from a file named by --token-file or TACHOGRAPH_TOKEN_FILE."
 )
 
 

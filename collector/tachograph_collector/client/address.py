@@ -12,6 +12,8 @@ from tachograph_collector.client.errors import ClientError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8420"
 URL: Final = "TACHOGRAPH_URL"
+AGENTS_URL: Final = "TACHOGRAPH_COLLECTOR"
+"""Where agents send to: a node that records need not be told the same address twice."""
 TOKEN: Final = "TACHOGRAPH_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE: Final = "TACHOGRAPH_TOKEN_FILE"  # noqa: S105 - the name of a variable
 CA_FILE: Final = "TACHOGRAPH_CA_FILE"
@@ -30,7 +32,7 @@ def address(
     url: str | None = None, token: str | None = None, token_file: str | None = None, ca_file: str | None = None
 ) -> Address:
     """What was given, else what the environment says. Raises ``ClientError`` for what can be neither."""
-    named = url or os.environ.get(URL) or DEFAULT_URL
+    named = url or os.environ.get(URL) or os.environ.get(AGENTS_URL) or DEFAULT_URL
     try:
         parts = urlsplit(named.strip())
         well = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)

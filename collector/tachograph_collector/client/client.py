@@ -38,7 +38,8 @@ T = TypeVar("T", bound=Struct)
 class Client(IncidentCalls, NodeCalls):
     """One collector. Thread-safe; every call is one request or, of a long list, one a page.
 
-    Without ``url`` and ``token`` the environment says them: ``TACHOGRAPH_URL`` (this machine's collector without it),
+    Without ``url`` and ``token`` the environment says them: ``TACHOGRAPH_URL``, else the agents'
+    ``TACHOGRAPH_COLLECTOR`` (this machine's collector without either),
     ``TACHOGRAPH_TOKEN``, else the file in ``TACHOGRAPH_TOKEN_FILE``; ``TACHOGRAPH_CA_FILE`` names certificates to
     trust. Every failure is a ``ClientError`` in one sentence. Answers are remembered by their ETag, so asking again for
     what has not changed is cheap.

@@ -18,6 +18,7 @@ from tachograph_collector.service import (
     incidents,
     ingest,
     login,
+    me,
     metrics,
     nodes,
     page,
@@ -25,6 +26,7 @@ from tachograph_collector.service import (
     problems,
     rejected,
     rows,
+    runbooks,
     runs,
     sd,
     silences,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     login.router,
+    me.router,
     metrics.router,
     sd.router,
     ingest.router,
@@ -64,6 +67,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     export.router,
     plan.router,
     page.router,
+    runbooks.router,
 )
 """One a module. A new module of routes is added here and nowhere else."""
 

@@ -12,8 +12,8 @@ from tachograph_collector.client.transport import path_with, run_path
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TACHOGRAPH_URL", "TACHOGRAPH_TOKEN", "TACHOGRAPH_TOKEN_FILE", "TACHOGRAPH_CA_FILE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("URL", "COLLECTOR", "TOKEN", "TOKEN_FILE", "CA_FILE"):
+        monkeypatch.delenv(f"TACHOGRAPH_{name}", raising=False)
 
 
 def test_without_a_word_it_is_this_machines_collector_without_a_token() -> None:
@@ -30,6 +30,13 @@ def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPat
     assert address("http://127.0.0.1:1").url == "http://127.0.0.1:1"
     assert address(token_file=str(tmp_path / "token")).token == "of-the-file"
     assert address(token="given").token == "given"
+
+
+def test_where_agents_send_to_is_asked_where_nothing_else_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TACHOGRAPH_COLLECTOR", "https://collector.example:8420")
+    assert address().url == "https://collector.example:8420"
+    monkeypatch.setenv("TACHOGRAPH_URL", "https://asked.example")
+    assert address().url == "https://asked.example"
 
 
 def test_a_token_file_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
