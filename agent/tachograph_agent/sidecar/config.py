@@ -16,6 +16,7 @@ from tachograph_agent.identity import NODES, identify, one_line
 DEFAULT_SPOOL = "/var/spool/tachograph"
 DEFAULT_METRICS = "127.0.0.1:9464"
 ENCODINGS = ("gzip", "zstd", "identity")
+PATTERN = "pattern"
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -40,6 +41,8 @@ class LogOptions:
     path: Path
     run: str
     format: str | None = None
+    pattern: Path | None = None
+    """A pattern file that says what its lines mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="its format, as tachograph formats lists them (default: recognised); one for all logs, or one for each",
+    )
+    group.add_argument(
+        "--log-pattern",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a pattern file (TOML) that says what its lines mean, where no adapter knows it; one for all logs, or one "
+        "for each ('-' for a log without)",
     )
     group.add_argument(
         "--log-run",
@@ -259,9 +270,34 @@ def _logs(told: argparse.Namespace, env: Mapping[str, str]) -> tuple[LogOptions,
         for name in formats:
             if name is not None and name not in adapters():
                 raise ConfigError(f"--log-adapter {name!r} is not known; known are {', '.join(adapters())}")
+    patterns = [_pattern(named) for named in _one_each("--log-pattern", told.log_pattern, len(paths))]
+    for name, pattern in zip(formats, patterns, strict=True):
+        if name == PATTERN and pattern is None:
+            raise ConfigError("--log-adapter pattern needs a pattern file: give --log-pattern FILE.toml")
+        if pattern is not None and name not in {None, PATTERN}:
+            raise ConfigError(f"--log-adapter {name} and --log-pattern {pattern} both say how to read a log; give one")
     return tuple(
-        LogOptions(path, one_line(run or ""), form) for path, run, form in zip(paths, runs, formats, strict=True)
+        LogOptions(path, one_line(run or ""), form if pattern is None else PATTERN, pattern)
+        for path, run, form, pattern in zip(paths, runs, formats, patterns, strict=True)
     )
+
+
+def _pattern(named: str | None) -> Path | None:
+    """The pattern file, checked. Logs are read in threads, where only a linear-time engine is sure not to hang."""
+    if named is None or named == "-":
+        return None
+    from tachograph_agent.trainers.files import ReadingError
+    from tachograph_agent.trainers.pattern_engine import EXTRA, has_linear_engine
+    from tachograph_agent.trainers.pattern_file import load
+
+    if not has_linear_engine():
+        raise ConfigError(f"--log-pattern {named!r}: needs one more package; type: {EXTRA}")
+    path = Path(named).absolute()
+    try:
+        load(path)
+    except ReadingError as error:
+        raise ConfigError(f"--log-pattern {named!r}: {error}") from error
+    return path
 
 
 def _one_each(option: str, told: Sequence[str | None], number: int) -> list[str | None]:
@@ -323,7 +359,10 @@ def _token(told: argparse.Namespace, env: Mapping[str, str]) -> str | None:
         try:
             token = Path(named).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--token-file {named!r} can't be read: {error}") from error
+            why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(
+                f"--token-file {named!r} can't be read ({why}); expected a file that user {os.getuid()} can read"
+            ) from error
         if not token:
             raise ConfigError(f"--token-file {named!r} is empty; expected the token that the collector knows")
     if token and not (token.isascii() and token.isprintable() and " " not in token):

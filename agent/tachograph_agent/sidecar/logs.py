@@ -137,6 +137,11 @@ class LogFollower:
             why = "an event log already" if self._format == eventlog.NAME else "written anew as a whole each time"
             log.error("%s is not followed: it is %s (format %s)", self._options.path, why, self._format)
             return None
+        if self._options.pattern is not None:
+            from tachograph_agent.trainers.pattern import PatternLog
+            from tachograph_agent.trainers.pattern_file import load
+
+            return PatternLog(load(self._options.pattern))
         return registry.adapters()[self._format]
 
     def _lost(self, mark: _Mark) -> None:

@@ -115,6 +115,10 @@ class FailureWatch:
             events += self._take(sign, t)
         return events
 
+    def tell(self, sign: Sign, t: float | None) -> list[AnyEvent]:
+        """A failure that an adapter has recognised itself, at ``t``."""
+        return [*self._arrived(t), *self._take(sign, t)]
+
     def _take(self, sign: Sign, t: float | None) -> list[AnyEvent]:
         if sign.planned:
             if self._stop is None or sign.weight > self._stop[0].weight:

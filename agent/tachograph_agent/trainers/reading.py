@@ -13,15 +13,18 @@ from datetime import tzinfo
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tachograph_agent.events import AnyEvent
-from tachograph_agent.trainers import eventlog, registry
+from tachograph_agent.trainers import eventlog, outage_tables, registry
 from tachograph_agent.trainers.base import NUM_REPORTED_SKIPS, Context, SkippedLine
 from tachograph_agent.trainers.containment import chunks_of
 from tachograph_agent.trainers.eventlog import EventLogStream
 from tachograph_agent.trainers.files import ReadingError, Source, in_directory
 from tachograph_agent.trainers.trainerlog import TrainerLogStream
+
+if TYPE_CHECKING:
+    from tachograph_agent.trainers.pattern import PatternLog
 
 __all__ = ["LogFile", "Reading", "ReadingError", "open_log"]
 
@@ -186,25 +189,33 @@ def open_log(
     start_unix_seconds: float | None = None,
     run: str | None = None,
     year: int | None = None,
+    pattern: str | Path | None = None,
 ) -> Reading:
     """Open logs: files, directories, or ``-`` for standard input; the format is recognised unless it is given.
 
+    ``pattern`` is a pattern file (``docs/patterns.md``) that says what the lines of a log in no known format mean.
     ``run`` names the run of events that name none; without it the first file's (or the directory's) name does. Raises
-    ``ReadingError`` in one sentence: nothing there, not readable, empty, or not a format that is known.
+    ``ReadingError`` in one sentence: nothing there, not readable, empty, or not a format that is known; a table of
+    outages alone is an ``OutageTableError``.
     """
     if not paths:
         raise ReadingError("no log was named; give a file, a directory, or - for standard input")
-    if format is not None:
+    if format is not None and format not in outage_tables.KINDS:
         registry.known(format)
+    own = _own_format(pattern, format)
+    forced = format if own is None else own.name
     notes: list[str] = []
     files: list[LogFile] = []
     for path in map(str, paths):
         if path != "-" and Path(path).is_dir():
-            files += _directory(path, format, notes)
+            files += _directory(path, forced, notes, own)
         else:
-            files += _file(path, format, notes, alone=len(paths) == 1)
+            files += _file(path, forced, notes, alone=len(paths) == 1)
     if not files:
         raise ReadingError(f"{', '.join(map(str, paths))}: every file is empty; nothing can be told from them")
+    tables = [(file.source, file.format) for file in files if file.format in outage_tables.KINDS]
+    if tables:
+        raise outage_tables.OutageTableError(tables)
     first = Path(str(paths[0]))
     default_run = first.resolve().name if first.is_dir() else files[0].source.stem
     options = _Options(run or default_run, tz, start_unix_seconds, year)
@@ -219,7 +230,8 @@ def open_log(
         else:
             context = options.context(of_format[0].name)
             sources = [file.source for file in of_format]
-            streams.append(TrainerLogStream(registry.adapters()[name], sources, context))
+            adapter = registry.adapters()[name] if own is None else own
+            streams.append(TrainerLogStream(adapter, sources, context))
     return Reading(files, streams, notes)
 
 
@@ -243,7 +255,7 @@ def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> li
             raise ReadingError(sentence)
         notes.append(sentence)
         return []
-    found = format or registry.recognise(head)
+    found = format or outage_tables.recognise(head) or registry.recognise(head)
     if found is None and registry.is_binary(head):
         raise ReadingError(f"{source.name}: a binary file, not a format I know; {_known()}")
     if found is None:
@@ -251,14 +263,19 @@ def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> li
     return [LogFile(source, found)]
 
 
-def _directory(path: str, format: str | None, notes: list[str]) -> list[LogFile]:  # noqa: A002
+def _directory(
+    path: str,
+    format: str | None,  # noqa: A002
+    notes: list[str],
+    own: PatternLog | None = None,
+) -> list[LogFile]:
     """What is recognised in a directory; what is not is said in a note."""
     files: list[LogFile] = []
     strangers: list[str] = []
     for name in in_directory(path):
         try:
             source = Source(name)
-            found = registry.recognise(source.head())
+            found = registry.recognise(source.head()) if own is None else _recognise_own(source.head(), own)
         except ReadingError as error:
             notes.append(str(error))
             continue
@@ -273,6 +290,24 @@ def _directory(path: str, format: str | None, notes: list[str]) -> list[LogFile]
     if strangers:
         notes.append(f"{path}: {len(strangers)} files there are no {wanted}: {_some(strangers)}.")
     return files
+
+
+def _own_format(pattern: str | Path | None, format: str | None) -> PatternLog | None:  # noqa: A002
+    """The adapter that a pattern file describes."""
+    if pattern is None:
+        if format == registry.PATTERN:
+            raise ReadingError("--format pattern needs a pattern file: give --pattern FILE.toml")
+        return None
+    if format not in {None, registry.PATTERN}:
+        raise ReadingError(f"--format {format} and --pattern {pattern} both say how to read a log; leave out one")
+    from tachograph_agent.trainers.pattern import PatternLog
+    from tachograph_agent.trainers.pattern_file import load
+
+    return PatternLog(load(pattern))
+
+
+def _recognise_own(head: bytes, own: PatternLog) -> str | None:
+    return own.name if not registry.is_binary(head) and own.sniff(registry.text_of(head)) > 0.0 else None
 
 
 def _some(names: Sequence[str]) -> str:

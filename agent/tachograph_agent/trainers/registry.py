@@ -32,8 +32,11 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "worker_csv:WorkerCSV",
     "nemo:NeMo",
     "failures:FailureLines",
+    "pattern:PatternLog",
 )
 
+PATTERN: Final = "pattern"
+"""The format that a pattern file describes."""
 SURE_ENOUGH: Final = 0.3
 """A score below this is no recognition."""
 
@@ -58,12 +61,17 @@ def recognise(head: bytes) -> str | None:
     """The name of the format that the first 64 KiB of a file are in, None if it is none of ours."""
     best, best_score = eventlog.NAME, eventlog.sniff(head)
     if best_score < 1.0 and not is_binary(head):
-        text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        text = text_of(head)
         for name, adapter in adapters().items():
             score = adapter.sniff(text)
             if score > best_score:
                 best, best_score = name, score
     return best if best_score >= SURE_ENOUGH else None
+
+
+def text_of(head: bytes) -> str:
+    """The beginning of a file as text for recognition: a line for each that is read."""
+    return head.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def is_binary(head: bytes) -> bool:

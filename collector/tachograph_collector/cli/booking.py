@@ -48,6 +48,8 @@ class Options:
     """How a log is to be read and looked at; all times in microseconds or seconds since 1970, None for not given."""
 
     format: str | None = None
+    pattern: str | None = None
+    """A pattern file for a log in no known format."""
     zone: tzinfo | None = None
     year: int | None = None
     start_unix_seconds: float | None = None
@@ -77,6 +79,7 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
             year=options.year,
             start_unix_seconds=options.start_unix_seconds,
             run=options.run,
+            pattern=options.pattern,
         )
         ledger = ledger_for(reading, options.now_us)
         curves: dict[str, LossCurve] = {}

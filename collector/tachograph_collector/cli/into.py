@@ -43,6 +43,7 @@ def load(
             year=options.year,
             start_unix_seconds=options.start_unix_seconds,
             run=options.run,
+            pattern=options.pattern,
         )
         with asking(url, token_file, ca_file) as client:
             uploaded = _send(reading, client, strict=options.strict)

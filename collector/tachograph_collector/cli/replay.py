@@ -23,6 +23,7 @@ Examples:
   tachograph replay --tz Europe/Berlin --html report.html slurm-4711.out
   tachograph replay --json --fail-under 90% logs/ > goodput.json
   zcat train.log.gz | tachograph replay --format megatron -
+  tachograph replay --pattern ours.toml train.out
   tachograph replay --incidents incidents.jsonl run.jsonl
   tachograph replay --json --detect run.jsonl
   tachograph replay --into http://127.0.0.1:8420 run.jsonl
@@ -34,6 +35,7 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True)
 @click.option("--format", "format_name", metavar="NAME", help="Read as this format ('tachograph formats' lists them).")
+@click.option("--pattern", metavar="FILE", help="Read a log in no known format as this pattern file says (TOML).")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
 @click.option("--year", type=Year(), help="Year of dates that name none.")
 @click.option("--start", type=Instant(), help="When a log without a clock began: ISO 8601 or Unix seconds.")
@@ -70,6 +72,7 @@ Examples:
 def replay(
     logs: tuple[str, ...],
     format_name: str | None,
+    pattern: str | None,
     zone: tzinfo | None,
     year: int | None,
     start: datetime | float | None,
@@ -108,6 +111,7 @@ def replay(
 
     options = booking.Options(
         format=format_name,
+        pattern=pattern,
         zone=zone,
         year=year,
         start_unix_seconds=unix_seconds(start, zone),

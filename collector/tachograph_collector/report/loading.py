@@ -24,13 +24,20 @@ def recording(
     run: str | None = None,
     now: datetime | float | None = None,
     price_per_gpu_hour: float | None = None,
+    pattern: str | Path | None = None,
 ) -> Recording:
     """Read the logs and book every run in them; see ``tachograph_collector.load``."""
     zone = ZoneInfo(tz) if isinstance(tz, str) else tz
 
     def reading_anew() -> Reading:
         return open_log(
-            paths, format=format, tz=zone, year=year, start_unix_seconds=_unix_seconds(start, "start"), run=run
+            paths,
+            format=format,
+            tz=zone,
+            year=year,
+            start_unix_seconds=_unix_seconds(start, "start"),
+            run=run,
+            pattern=pattern,
         )
 
     now_seconds = _unix_seconds(now, "now")
