@@ -54,7 +54,8 @@ def run(config: Config) -> int:
         refuse_foreign(config.state_directory, directory=True)
         lock = _alone(config)
     except OSError as error:
-        log.error("the agent can't start: %s", error)  # noqa: TRY400 - the sentence is enough
+        advice = "'tachograph-agent check' says what else is in the way"
+        log.error("the agent can't start: %s; %s", error, advice)  # noqa: TRY400 - the sentence is enough
         return 2
     if lock is None:
         log.error("another agent serves the spool %s; one is enough, so this one ends", config.spool)

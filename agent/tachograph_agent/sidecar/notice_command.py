@@ -36,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     try:
         write_notes(spool, event)
     except OSError as error:
-        sys.stderr.write(f"tachograph-agent notice: {event['kind']} is not recorded: {error}\n")
+        sys.stderr.write(
+            f"tachograph-agent notice: {event['kind']} is not recorded: {error}; 'tachograph-agent check' says more\n"
+        )
         return NOT_WRITTEN
     return DONE
 
@@ -61,7 +63,7 @@ def event_of(told: argparse.Namespace, environment: Mapping[str, str]) -> dict[s
         if not (name and equals):
             raise ValueError(f"--field {pair!r}: expected NAME=VALUE")
         if name in EVERY_EVENTS:
-            raise ValueError(f"--field {pair!r}: {name} has an option of its own")
+            raise ValueError(f"--field {pair!r}: {name} has an option of its own; give --{name} VALUE")
         event[name] = _value(value)
     event = {name: value for name, value in event.items() if value is not None}
     if told.kind not in KINDS:

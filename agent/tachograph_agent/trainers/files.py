@@ -14,6 +14,7 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Final
 
@@ -23,6 +24,8 @@ HEAD_BYTES: Final = 64 * 1024
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A longer line is skipped and reported; it is never held whole."""
 
+MAX_NEIGHBOURS: Final = 2000
+"""Names of a directory that a misspelt one is compared with."""
 _ZSTD_INPUT_BYTES: Final = 1024  # a block of zstd can swell 30,000 times: small bites keep the memory bounded
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -61,6 +64,8 @@ class Source:
                 return
             with Path(path).open("rb"):
                 self.size_bytes = status.st_size
+        except FileNotFoundError as error:
+            raise ReadingError(f"{path}: {_reason(error)}{_near(path)}") from error
         except OSError as error:
             raise ReadingError(f"{path}: {_reason(error)}") from error
 
@@ -171,6 +176,21 @@ def _reason(error: OSError) -> str:
         FileNotFoundError: "no such file or directory",
         PermissionError: "permission denied",
     }.get(type(error), (error.strerror or str(error)).lower())
+
+
+def _near(path: str) -> str:
+    """What the name may have meant: one like it that is there, else which part of the path is missing."""
+    missing = Path(path)
+    while not missing.parent.exists() and missing != missing.parent:
+        missing = missing.parent
+    try:
+        there = sorted(each.name for each in missing.parent.iterdir())[:MAX_NEIGHBOURS]
+    except OSError:
+        return ""
+    like = get_close_matches(missing.name, there, 1, 0.6)
+    if like:
+        return f"; did you mean {missing.parent / like[0]}?"
+    return "" if missing == Path(path) else f"; there is no {missing}"
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -14,6 +15,10 @@ from tachograph_collector.cli import errors
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
+    "outages": (
+        "tachograph_collector.cli.outages:outages",
+        "Say what a table of outages tells, such as Slurm's accounting or a list of incidents.",
+    ),
     "tune": (
         "tachograph_collector.cli.tune:tune",
         "Show what a recorded run's detectors say under other thresholds, beside what they say now.",
@@ -87,6 +92,20 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names; of a word that names none, what may have been meant."""
+        word = args[0]
+        if not word.startswith("-") and word not in COMMANDS:
+            near = get_close_matches(word, COMMANDS, 1, 0.6)
+            meant = f"'tachograph {near[0]}'" if near else ""
+            if os.path.exists(word):  # noqa: PTH110 - pathlib is not imported for this
+                meant = f"'tachograph replay {word}'"
+            hint = f"Did you mean {meant}?" if meant else "'tachograph --help' lists them."
+            raise click.UsageError(f"No such command {word!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, from the names alone."""

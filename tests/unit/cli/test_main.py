@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -48,7 +49,15 @@ def test_version_names_the_program() -> None:
 def test_a_command_that_does_not_exist_is_wrong_usage() -> None:
     told = CliRunner().invoke(cli, ["repaly"])
     assert told.exit_code == 2
-    assert "No such command 'repaly'" in told.output
+    assert "No such command 'repaly'. Did you mean 'tachograph replay'?" in told.output
+
+
+def test_a_log_without_a_command_is_told_which_command_reads_it(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("")
+    told = CliRunner().invoke(cli, [str(log)])
+    assert told.exit_code == 2
+    assert f"Did you mean 'tachograph replay {log}'?" in told.output
 
 
 def test_formats_lists_the_event_log_first_and_every_adapter() -> None:
@@ -56,3 +65,27 @@ def test_formats_lists_the_event_log_first_and_every_adapter() -> None:
     assert told.exit_code == 0
     assert told.output.startswith("events ")
     assert "\nnanogpt " in told.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("logs/trian.log", "logs/trian.log: no such file or directory; did you mean logs/train.log?"),
+        ("lgos/train.log", "lgos/train.log: no such file or directory; did you mean logs?"),
+        ("elsewhere/train.log", "elsewhere/train.log: no such file or directory; there is no elsewhere"),
+        ("logs/else", "logs/else: no such file or directory"),
+    ],
+)
+def test_a_log_that_is_not_there_is_told_with_what_may_be_meant(
+    typed: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "train.log").write_text("")
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", "from tachograph_collector.cli.main import main; main()", "replay", typed],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, f"tachograph: {says}\n")

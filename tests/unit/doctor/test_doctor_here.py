@@ -11,6 +11,7 @@ import pytest
 from tachograph_collector.doctor import checks, clock, disk, extras, launcher, spool, variables
 from tachograph_collector.doctor.finding import Finding
 from tachograph_collector.doctor.place import Place, place
+from tachograph_collector.service.settings import options
 
 
 def amiss(look: Callable[[Place], Iterable[Finding]], where: Place) -> list[Finding]:
@@ -39,6 +40,7 @@ def test_what_kubernetes_sets_beside_a_service_of_that_name_is_no_misspelling() 
 
 
 def test_the_collectors_own_variables_are_known() -> None:
+    assert {each.variable.removeprefix("TACHOGRAPH_") for each in options().values()} == variables.COLLECTORS
     assert amiss(variables.look, place({"TACHOGRAPH_DATABASE_URL": "sqlite:///x.db"})) == []
 
 

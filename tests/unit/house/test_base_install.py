@@ -24,12 +24,25 @@ def test_the_extras_are_what_is_taken_away() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], *([each, "--help"] for each in ("replay", "plan", "doc", "ls", "watch")), ["formats"]],
+    [
+        ["--help"],
+        ["--version"],
+        *([each, "--help"] for each in ("replay", "plan", "doc", "ls", "watch")),
+        ["formats"],
+        ["completion", "zsh"],
+    ],
 )
 def test_commands_that_need_no_extra_run_without(arguments: list[str], tmp_path: Path) -> None:
     done = tachograph(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip()
+
+
+def test_the_doctor_needs_no_extra_and_none_of_its_checks_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TACHOGRAPH_SPOL", "a slip")
+    done = tachograph("doctor", "--spool", str(tmp_path), cwd=tmp_path)
+    assert "did you mean TACHOGRAPH_SPOOL?" in done.stdout
+    assert "the check itself failed" not in done.stdout
 
 
 def test_the_recorded_run_is_replayed_without_any_extra(tmp_path: Path) -> None:
