@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from tachograph_agent.trainers import registry
+from tachograph_agent.trainers import outage_tables, registry
 
 from tachograph_collector.cli.errors import EXIT_CODES_HELP
 
@@ -16,7 +16,7 @@ def formats() -> None:
 
     A log's format is recognised by itself; --format NAME forces one.
     """
-    known = registry.formats()
+    known = {**registry.formats(), **outage_tables.KINDS}
     width = max(map(len, known))
     for name, title in known.items():
         click.echo(f"{name:<{width}}  {title}")

@@ -129,11 +129,30 @@ def replay(
     if into is None:
         if token_file is not None or ca_file is not None:
             raise BadInputError("--token-file and --ca-file say how to reach a collector; give --into URL with them")
-        reports = booking.book(logs, options)
+        try:
+            reports = booking.book(logs, options)
+        except BadInputError as error:
+            written = any((minutes, html, incidents, fail_under is not None, strict))
+            if written or since_us is not None or until_us is not None or not _are_outages(error, options, as_json):
+                raise
+            return 0
     else:
         reports = _loaded(logs, options, into, token_file, ca_file)
     writing.write(reports, outputs)
     return 0 if fail_under is None else writing.gate(reports, fail_under)
+
+
+def _are_outages(error: BadInputError, options: Options, as_json: bool) -> bool:
+    """Show what was to be booked and is a table of outages; False if it is none."""
+    from tachograph_agent.trainers.outage_tables import OutageTableError
+
+    cause = error.__cause__
+    if not isinstance(cause, OutageTableError):
+        return False
+    from tachograph_collector.cli.outages import show
+
+    show(cause.tables, zone=options.zone, span_days=None, gpus=options.gpus, as_json=as_json)
+    return True
 
 
 def _with_incidents(outputs: writing.Outputs, *, detect: bool | None, into: str | None) -> bool:
