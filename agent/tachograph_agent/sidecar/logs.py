@@ -26,10 +26,10 @@ from typing import Any
 
 from tachograph_agent.events import AnyEvent, encode
 from tachograph_agent.sidecar.config import LogOptions
-from tachograph_agent.sidecar.logtail import LogTail, Place
 from tachograph_agent.trainers import eventlog, registry
 from tachograph_agent.trainers.base import Adapter, Context
 from tachograph_agent.trainers.files import HEAD_BYTES
+from tachograph_agent.trainers.logtail import LogTail, Place
 from tachograph_agent.trainers.zones import local_zone
 
 POLL_S = 0.25

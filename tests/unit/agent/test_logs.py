@@ -17,8 +17,8 @@ from tachograph_agent.sidecar.agent import Agent
 from tachograph_agent.sidecar.config import Config, ConfigError, LogOptions, parse
 from tachograph_agent.sidecar.logowner import file_system, reason_not_to_read
 from tachograph_agent.sidecar.logs import LogFollower
-from tachograph_agent.sidecar.logtail import MAX_LINE_BYTES, LogTail
 from tachograph_agent.sidecar.main import parser
+from tachograph_agent.trainers.logtail import MAX_LINE_BYTES, LogTail
 
 Act = Callable[[], object]
 WRITTEN = 1_760_000_000.0
