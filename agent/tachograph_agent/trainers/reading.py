@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tachograph_agent.events import AnyEvent
-from tachograph_agent.trainers import eventlog, outage_tables, registry
+from tachograph_agent.trainers import eventlog, outage_tables, registry, tensorboard
 from tachograph_agent.trainers.base import NUM_REPORTED_SKIPS, Context, SkippedLine
 from tachograph_agent.trainers.containment import chunks_of
 from tachograph_agent.trainers.eventlog import EventLogStream
 from tachograph_agent.trainers.files import ReadingError, Source, in_directory
+from tachograph_agent.trainers.tensorboard_files import TensorBoardStream
 from tachograph_agent.trainers.trainerlog import TrainerLogStream
 
 if TYPE_CHECKING:
@@ -231,7 +232,8 @@ def open_log(
             context = options.context(of_format[0].name)
             sources = [file.source for file in of_format]
             adapter = registry.adapters()[name] if own is None else own
-            streams.append(TrainerLogStream(adapter, sources, context))
+            kind = TensorBoardStream if name == tensorboard.NAME else TrainerLogStream
+            streams.append(kind(adapter, sources, context))
     return Reading(files, streams, notes)
 
 

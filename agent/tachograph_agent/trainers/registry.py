@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Final, cast
 
-from tachograph_agent.trainers import eventlog
+from tachograph_agent.trainers import eventlog, tensorboard, tensorboard_files
 from tachograph_agent.trainers.base import Adapter
 from tachograph_agent.trainers.files import ReadingError
 
@@ -31,6 +31,22 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "metrics_csv:KerasCSV",
     "worker_csv:WorkerCSV",
     "nemo:NeMo",
+    "mmengine:MMEngine",
+    "mmengine_scalars:MMEngineScalars",
+    "fairseq:Fairseq",
+    "llamafactory:LLaMAFactory",
+    "olmo:OLMo",
+    "composer:Composer",
+    "returnn:RETURNN",
+    "one_logger:OneLogger",
+    "torchelastic_events:TorchelasticEvents",
+    "nvrx_cycles:NVRxCycles",
+    "tensorboard:TensorBoard",
+    "tensorboard_viewer:TensorBoardViewer",
+    "horovod:Horovod",
+    "folding:Folding",
+    "iterations:Iterations",
+    "keyvalue:KeyValue",
     "failures:FailureLines",
     "pattern:PatternLog",
 )
@@ -59,6 +75,8 @@ def formats() -> dict[str, str]:
 
 def recognise(head: bytes) -> str | None:
     """The name of the format that the first 64 KiB of a file are in, None if it is none of ours."""
+    if tensorboard_files.is_event_file(head):
+        return tensorboard.NAME
     best, best_score = eventlog.NAME, eventlog.sniff(head)
     if best_score < 1.0 and not is_binary(head):
         text = text_of(head)
