@@ -48,6 +48,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "ls": ("tachograph_collector.cli.ls:ls", "List the runs of a collector."),
     "show": ("tachograph_collector.cli.show:show", "Say where the time of a collector's run went."),
+    "fleet": (
+        "tachograph_collector.cli.fleet:fleet",
+        "Say what all runs of a collector came to, in GPU-hours and money.",
+    ),
     "nodes": ("tachograph_collector.cli.nodes:nodes", "Rank nodes by what is held against them over runs."),
     "watch": ("tachograph_collector.cli.watch:watch", "Watch a run of a collector until it ends."),
     "incidents": ("tachograph_collector.cli.incidents:incidents", "List what a collector flagged."),
