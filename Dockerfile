@@ -8,6 +8,7 @@ COPY agent agent
 COPY collector collector
 COPY migrations migrations
 COPY dashboards dashboards
+COPY docs/runbooks docs/runbooks
 RUN python -m venv /opt/tachograph \
     && /opt/tachograph/bin/pip install --no-cache-dir --constraint constraints.txt '.[collector]' \
     && find /opt/tachograph -name __pycache__ -prune -exec rm -rf {} +

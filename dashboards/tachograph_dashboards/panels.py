@@ -28,6 +28,7 @@ LEDGER: Final = {"type": "grafana-postgresql-datasource", "uid": "${ledger}"}
 
 COLOURS: Final = {"kept": "#009e73", "checkpoint": "#0072b2", "lost": "#d55e00", "restart": "#e6a100"}
 """Of the accounts, the same as in the report and on the page; apart for colour-blind readers."""
+COSTS: Final = {name: colour for name, colour in COLOURS.items() if name != "kept"}
 SEVERITIES: Final = {"critical": "#d55e00", "warning": "#e6a100", "info": "#0072b2"}
 GOOD, FAIR, BAD, PLAIN = "#009e73", "#e6a100", "#d55e00", "#8a929b"
 

@@ -1,4 +1,4 @@
-"""``tachograph db``: brings a collector's database to this version, checks it, prunes it, books a run anew."""
+"""``tachograph db``: upgrades a collector's database, checks it, prunes it, books a run anew, lets Grafana read it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -35,6 +36,7 @@ Examples:
   tachograph db check
   tachograph db prune --steps 400d --heartbeats 30d
   tachograph db rebuild llama-70b
+  tachograph db grafana-role --password-file grafana.password
 
 The database is the collector's own: give the same --database-url or --config, or the same environment.
 
@@ -49,7 +51,7 @@ _database_options = (
 
 @click.group(epilog=_EPILOG)
 def db() -> None:
-    """Upgrade, check and prune a collector's database, or book a run anew from what is stored."""
+    """Upgrade, check and prune a collector's database, book a run anew, or let Grafana read it."""
 
 
 @db.command(epilog="\b\nExample:\n  tachograph db upgrade --database-url postgresql://tachograph@db.example/tachograph")
@@ -156,6 +158,42 @@ def rebuild(run: str, tenant: str, database_url: str | None, config: str | None)
             told = ", ".join(f"{each.kind}s received before {_day(each.before_us)}" for each in gone)
             raise BadInputError(f"run {run!r} can't be booked anew, and its books stand: pruned are its {told}")
         _say(rebuilding.rebuild(database, key, thresholds=_thresholds(database_url, config)))
+    return 0
+
+
+@db.command(
+    "grafana-role",
+    epilog="\b\nExample:\n  tachograph db grafana-role --tenant default --password-file grafana.password",
+)
+@click.option("--tenant", metavar="NAME", default="default", help="Whose runs it may read.")
+@click.option(
+    "--password-file",
+    metavar="FILE",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where its password stands, in one line.",
+)
+@click.option("--role", metavar="NAME", default="tachograph_grafana", help="Its name; each tenant has its own.")
+@_database_options[0]
+@_database_options[1]
+def grafana_role(tenant: str, password_file: Path, role: str, database_url: str | None, config: str | None) -> int:
+    """Let Grafana read one tenant of a PostgreSQL database: a role that sees its rows and can write nothing.
+
+    Make it again whenever you like: it sets the password and what is missing. It needs the tables' owner, with the
+    right to make roles.
+    """
+    with _database(database_url, config) as database:
+        from tachograph_collector.store.grafana_role import make_role
+        from tachograph_collector.store.upgrade import check_schema
+
+        try:
+            password = password_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInputError(f"--password-file {password_file}: {error}") from error
+        if database.dialect == "postgresql":
+            check_schema(database)
+        changed = make_role(database, tenant, password, role)
+        click.echo(f"{database}: role {role} reads tenant {tenant!r} and writes nothing ({len(changed)} changes)")
     return 0
 
 

@@ -28,10 +28,11 @@ from tachograph_collector.service.run_figures import (
     Busy,
     Forecast,
     Held,
+    Newest,
     RunFigures,
     held_runs,
-    read_busy,
     read_figures,
+    read_newest,
     refreshed,
 )
 from tachograph_collector.service.run_metrics import RunMetrics
@@ -84,6 +85,7 @@ class _Slow:
     """What takes longer to find out about a run, and when it was."""
 
     busy: Busy = field(default_factory=Busy)
+    newest: Newest = field(default_factory=Newest)
     forecast: Forecast = field(default_factory=Forecast)
     found_s: float = float("-inf")
     version: int = -1
@@ -218,7 +220,7 @@ class Figures:
         try:
             with self._database.read() as connection:
                 details = _details(connection, figures.key)
-                found.busy = read_busy(connection, figures.key.run)
+                found.busy, found.newest = read_newest(connection, figures.key.run)
             found.forecast = forecast(figures, details)
         except StoreError:
             raise
@@ -232,7 +234,7 @@ class Figures:
         told = []
         for key, figures in self._known.items():
             slow = self._slow.get(key, _Slow())
-            told.append(replace(figures, busy=slow.busy, forecast=slow.forecast))
+            told.append(replace(figures, busy=slow.busy, newest=slow.newest, forecast=slow.forecast))
         return told
 
 

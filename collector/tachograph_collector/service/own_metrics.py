@@ -49,8 +49,13 @@ class OwnMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        info = GaugeMetricFamily("tachograph_collector_info", "1, with the version.", labels=["version"])
-        info.add_metric([version("tachograph")], 1)
+        info = GaugeMetricFamily(
+            "tachograph_collector_info",
+            "1, with the version and the address of its page.",
+            labels=["version", "public_url"],
+        )
+        settings = self._service.settings
+        info.add_metric([version("tachograph"), settings.public_url or f"http://{settings.host}:{settings.port}"], 1)
         yield info
         yield from self._ingest()
         yield from self._ledgers()

@@ -29,6 +29,9 @@ MAX_PIECES: Final = 20_000
 LOOK_BACK_US: Final = 10 * 60_000_000
 """Steps are looked for so far back from the newest one."""
 
+Ints = np.typing.NDArray[np.int64]
+Floats = np.typing.NDArray[np.float64]
+
 _BOOKS: Final = msgspec.json.Decoder(Books)
 
 
@@ -65,6 +68,17 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
+class Newest:
+    """What the newest steps tell of training; None where they don't."""
+
+    loss: float | None = None
+    grad_norm: float | None = None
+    step_s: float | None = None
+    tokens_per_s: float | None = None
+    """Of all ranks that tell their tokens."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """What the model says of the checkpoint interval; each (expected, low, high), None where it can't tell."""
 
@@ -95,6 +109,7 @@ class RunFigures:
     flagged: Flagged = field(default_factory=Flagged)
     """Of the newest generation of a run; others have none."""
     busy: Busy = field(default_factory=Busy)
+    newest: Newest = field(default_factory=Newest)
     forecast: Forecast = field(default_factory=Forecast)
     origin: str = "live"
 
@@ -234,13 +249,13 @@ def _counted(connection: Connection, run: RunKey, table: Any, column: Any, *cond
     return {name: int(number) for name, number in connection.execute(query)}
 
 
-def read_busy(connection: Connection, run: RunKey) -> Busy:
-    """How long each rank worked in its newest steps; nothing where steps don't tell (``busy_s``)."""
+def read_newest(connection: Connection, run: RunKey) -> tuple[Busy, Newest]:
+    """How long each rank worked in its newest steps (nothing where they don't tell), and what else they tell."""
     c = samples.c
     mine = (c.tenant_id == run.tenant_id, c.run_id == run.run_id, c.kind == "step")
     newest_us = connection.execute(select(func.max(c.end_us)).where(*mine)).scalar()
     if newest_us is None:
-        return Busy()
+        return Busy(), Newest()
     query = (
         select(c.data)
         .where(*mine, c.end_us > newest_us - LOOK_BACK_US, c.max_step > _newest_step(connection, mine) - NEWEST_STEPS)
@@ -249,12 +264,41 @@ def read_busy(connection: Connection, run: RunKey) -> Busy:
     )
     pieces = [step_columns(data) for data in connection.execute(query).scalars()]
     if not pieces:
-        return Busy()
-    rank = np.concatenate([piece.rank for piece in pieces])
-    step = np.concatenate([piece.step for piece in pieces])
-    busy_s = np.concatenate([piece.busy_s for piece in pieces])
-    told = np.isfinite(busy_s) & (busy_s >= 0) & (rank >= 0) & (step > step.max() - NEWEST_STEPS)
-    return busy_of(rank[told], busy_s[told])
+        return Busy(), Newest()
+    rank, step, count, busy_s, dur_s, loss, grad_norm, tokens = (
+        np.concatenate([getattr(piece, name) for piece in pieces])
+        for name in ("rank", "step", "count", "busy_s", "dur_s", "loss", "grad_norm", "tokens")
+    )
+    late = step > step.max() - NEWEST_STEPS
+    told = np.isfinite(busy_s) & (busy_s >= 0) & (rank >= 0) & late
+    count = np.maximum(count, 1)
+    newest = newest_of(step[late], (dur_s / count)[late], loss[late], grad_norm[late], (tokens / count)[late])
+    return busy_of(rank[told], busy_s[told]), newest
+
+
+def newest_of(step: Ints, step_s: Floats, loss: Floats, grad_norm: Floats, tokens: Floats) -> Newest:
+    """What records tell, one entry a step and rank, NaN where nobody said; loss and norm of the last that does."""
+    taken_s = _median(step_s)
+    return Newest(_last(step, loss), _last(step, grad_norm), taken_s, _speed(step, tokens, taken_s))
+
+
+def _median(values: Floats) -> float | None:
+    told = values[np.isfinite(values)]
+    return float(np.median(told)) if told.size else None
+
+
+def _last(step: Ints, values: Floats) -> float | None:
+    told = np.isfinite(values)
+    return _median(values[told & (step == step[told].max())]) if told.any() else None
+
+
+def _speed(step: Ints, tokens: Floats, step_s: float | None) -> float | None:
+    """Tokens a second: those of a step, all ranks together, by the time that a step takes."""
+    told = np.isfinite(tokens)
+    if not told.any() or not step_s:
+        return None
+    _, which = np.unique(step[told], return_inverse=True)
+    return float(np.median(np.bincount(which, weights=tokens[told]))) / step_s
 
 
 def _newest_step(connection: Connection, mine: Sequence[Any]) -> int:

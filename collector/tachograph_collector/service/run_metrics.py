@@ -199,6 +199,15 @@ class RunMetrics(Collector):
             ["position"],
             ((r, ((place,), one.busy_s)) for r, place, one in slow),
         )
+        yield from (
+            self._one(name, text, ((r, getattr(r.newest, which)) for r in runs))
+            for name, text, which in (
+                ("loss", "Loss, as the newest step tells it.", "loss"),
+                ("grad_norm", "Gradient norm, as the newest step tells it.", "grad_norm"),
+                ("step_seconds", "Median time of its newest steps.", "step_s"),
+                ("tokens_per_second", "Tokens a second in its newest steps, of all ranks that tell.", "tokens_per_s"),
+            )
+        )
         yield self._one("rank_busy_seconds", "The same of the median rank.", ((r, r.busy.median_s) for r in runs))
 
     def _counters(self) -> Iterator[Metric]:

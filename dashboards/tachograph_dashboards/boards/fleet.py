@@ -7,7 +7,7 @@ from grafanalib.core import Dashboard
 from tachograph_dashboards.boards.common import CUT, TO_US, board, origin_variable, within
 from tachograph_dashboards.panels import (
     BAD,
-    COLOURS,
+    COSTS,
     FAIR,
     GOOD,
     Row,
@@ -135,7 +135,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                         FROM cut WHERE world_size IS NOT NULL
                         GROUP BY run ORDER BY SUM(us * world_size) FILTER (WHERE account <> 'kept') DESC NULLS LAST
                         LIMIT 12"""),
-                    "none", x="run", stacked=True, upright=False, overrides=coloured(COLOURS),
+                    "none", x="run", stacked=True, upright=False, overrides=coloured(COSTS),
                 ),
             ),
             "Week on week",
@@ -150,7 +150,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                         SUM(m.restart_us * b.world_size)::float8 / 3.6e9 AS restart,
                         SUM(m.checkpoint_us * b.world_size)::float8 / 3.6e9 AS checkpoint
                         {_OF_WEEKS} GROUP BY 1 ORDER BY 1"""),
-                    "none", x="week", stacked=True, overrides=coloured(COLOURS),
+                    "none", x="week", stacked=True, overrides=coloured(COSTS),
                 ),
                 bars(
                     "Goodput, by week",
@@ -160,7 +160,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                         SUM(m.kept_us)::float8
                         / NULLIF(SUM(m.kept_us + m.checkpoint_us + m.lost_us + m.restart_us), 0) AS kept
                         {_OF_WEEKS} GROUP BY 1 ORDER BY 1"""),
-                    "percentunit", x="week", overrides=coloured(COLOURS), legend=False,
+                    "percentunit", x="week", overrides=coloured({"kept": GOOD}), legend=False,
                 ),
             ),
             "Nodes and live runs",

@@ -26,6 +26,11 @@ _TIME = f"""{CUT}, up AS (SELECT SUM(us)::float8 / 1e6 AS s FROM cut WHERE accou
 failed AS (SELECT COALESCE(x.category, 'unknown') AS cause, COUNT(*) AS n, SUM(x.lost_us + x.restart_us) / 1e6 AS cost
 {_FAILED} GROUP BY 1)"""
 
+_CAUSES = ("gpu", "gpu_memory", "network", "host", "storage", "software", "collective_timeout", "heartbeat")
+_BY_CAUSE = ", ".join(f"COUNT(*) FILTER (WHERE x.category = '{name}') AS {name}" for name in _CAUSES) + (
+    ", COUNT(*) FILTER (WHERE x.category NOT IN ('" + "', '".join(_CAUSES) + "') OR x.category IS NULL) AS other"
+)
+
 
 def _chi_square(z: str, degrees: str) -> str:
     """A quantile of the chi-square distribution by Wilson and Hilferty (1931); within 1 % from 2 degrees on."""
@@ -83,13 +88,7 @@ def reliability(public_url: str | None = None) -> Dashboard:
                     "Failures a week, by cause",
                     "Twelve weeks until the end of the range. A cause that grows: look at what changed that week.",
                     sql(f"""SELECT to_char(date_trunc('week', to_timestamp(x.at_us / 1e6)), 'IYYY "W"IW') AS week,
-                        COUNT(*) FILTER (WHERE x.category = 'gpu') AS gpu,
-                        COUNT(*) FILTER (WHERE x.category = 'network') AS network,
-                        COUNT(*) FILTER (WHERE x.category = 'node') AS node,
-                        COUNT(*) FILTER (WHERE x.category = 'storage') AS storage,
-                        COUNT(*) FILTER (WHERE x.category = 'software') AS software,
-                        COUNT(*) FILTER (WHERE x.category IS NULL OR x.category NOT IN
-                        ('gpu', 'network', 'node', 'storage', 'software')) AS other
+                        {_BY_CAUSE}
                         FROM restarts x JOIN books b USING (tenant_id, run_id, generation)
                         WHERE x.how = 'failure' AND b.origin IN (${{origin:sqlstring}})
                         AND x.at_us BETWEEN {TO_US} - 12 * 604800000000 AND {TO_US} GROUP BY 1 ORDER BY 1"""),

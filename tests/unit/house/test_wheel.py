@@ -31,6 +31,9 @@ def test_the_wheel_carries_every_file_of_the_four_packages(wheel: Path) -> None:
         for path in tree.files()
         if path.is_relative_to(tree.REPOSITORY / folder / package)
     }
+    expected |= {
+        f"tachograph_dashboards/runbook_pages/{path.name}" for path in tree.REPOSITORY.glob("docs/runbooks/*.md")
+    }
     names = set(ZipFile(wheel).namelist())
     assert expected - names == set()
     assert {f"{package}/py.typed" for package in FOLDERS.values()} <= names
