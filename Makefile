@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 TORCH_STAMP := $(VENV)/.torch-installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo test test-torch proof check format bench studies boards clean python
+.PHONY: help demo demo-replay test test-torch proof check format bench studies boards clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,7 +29,10 @@ $(STAMP): pyproject.toml constraints.txt | python
 		{ echo "The installation failed for the reason above; '$(MAKE) $(MAKECMDGOALS)' tries again." >&2; exit 1; }
 	@touch $@
 
-demo: $(STAMP) ## Replay a recorded run: what happened to each of its minutes
+demo: $(STAMP) ## Train on two "nodes", put faults into it, and show what Tachograph says of them; KEEP=1 stays up
+	@$(BIN)/python examples/run_demo.py $(if $(KEEP),--keep)
+
+demo-replay: $(STAMP) ## Replay a recorded day of a 64-GPU run: what happened to each of its minutes
 	@$(BIN)/tachograph replay examples/recorded_run.jsonl
 
 test: $(STAMP) ## Run every test but those on real training

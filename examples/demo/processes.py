@@ -1,0 +1,57 @@
+"""Child processes that can't be left behind: each ends with the demo, even when the demo is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+Process = subprocess.Popen[bytes]
+
+
+def spawn(command: Sequence[str], log: Path, env: Mapping[str, str]) -> Process:
+    """Start it with what it says in ``log``. Settings for Tachograph in the caller's environment are not handed on."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TACHOGRAPH")}
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=kept | dict(env),
+            start_new_session=True,  # Ctrl-C is for the demo, which ends the others in order
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
+        )
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def end(processes: Iterable[Process], how: signal.Signals = signal.SIGTERM, within_s: float = 10.0) -> None:
+    """Ask them all, wait, and kill what is still there. One that is stopped (SIGSTOP) is killed at once."""
+    processes = list(processes)
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(how)
+    for process in processes:
+        try:
+            process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def tail(log: Path, num_lines: int = 5) -> str:
+    """The last lines of a log; empty where there is none."""
+    if not log.exists():
+        return ""
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-num_lines:])
