@@ -38,6 +38,8 @@ class Context:
     run: str
     file: str = "-"
     tz: tzinfo | None = None
+    tz_is_own: bool = False
+    """Whether ``tz`` is this machine's, since nobody named one: it is noted where a time needs it."""
     start_unix_seconds: float | None = None
     year: int | None = None
     has_clock: bool = True

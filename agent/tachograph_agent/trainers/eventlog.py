@@ -68,7 +68,7 @@ class EventLogStream:
                 events: list[AnyEvent] = []
                 line_number += 1
             else:
-                events = _events(lines, line_number, self.context)
+                events = events_of(lines, line_number, self.context)
                 line_number += lines.count(b"\n")
             length = too_long or len(lines)
             self._stretches.append(_Stretch(offset, length, -math.inf if too_long else math.inf))
@@ -81,7 +81,7 @@ class EventLogStream:
             self._plain = self.source.plain()
         quiet = Context(run=self.context.run, file=self.context.file)
         for stretch, lines in self._lines_again(self._stretches[:num_chunks], since, quiet):
-            events = _events(lines, 1, quiet) if lines else []
+            events = events_of(lines, 1, quiet) if lines else []
             if stretch.latest == math.inf:
                 stretch.latest = max(map(_time, events), default=-math.inf)
             yield events
@@ -102,8 +102,8 @@ class EventLogStream:
             yield stretch, b"" if stretch.latest < since else lines
 
 
-def _events(lines: bytes, first_line_number: int, context: Context) -> list[AnyEvent]:
-    """The events of some whole lines; those without a run get the context's."""
+def events_of(lines: bytes, first_line_number: int, context: Context) -> list[AnyEvent]:
+    """The events of some whole lines, the first with that number; those without a run get the context's."""
     try:
         events: list[AnyEvent] = decode_lines(lines)  # type: ignore[assignment]  # known events are events
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

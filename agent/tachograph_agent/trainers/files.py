@@ -34,6 +34,11 @@ _COMPRESSED_SUFFIXES: Final = {".gz", ".zst", ".zstd"}
 Note = Callable[[str], None]
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed."""
+    return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
+
+
 class ReadingError(Exception):
     """A log that can't be read at all. The message says which, why, and what to do."""
 

@@ -80,6 +80,10 @@ class LogTail:
         self.open()
         return self._read(MAX_LINE_BYTES) if self.is_open else []
 
+    def rest(self) -> list[str]:
+        """What is there beyond the last whole line: a line that may still be written."""
+        return self._read(MAX_LINE_BYTES, is_end=True) if self.is_open else []
+
     def head(self, num_bytes: int) -> bytes:
         """The first bytes of the file."""
         return os.pread(self._descriptor, num_bytes, 0) if self.is_open else b""

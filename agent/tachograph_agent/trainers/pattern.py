@@ -65,8 +65,8 @@ class _Reading:
     def __init__(self, pattern: Pattern, context: Context) -> None:
         self.pattern = pattern
         self.context = context
-        if context.tz is None:
-            context.tz = pattern.zone
+        if pattern.zone is not None and (context.tz is None or context.tz_is_own):
+            context.tz, context.tz_is_own = pattern.zone, False
         self.times = Times(context, pattern.time_format, pattern.elapsed_s)
         self.durations: DurationClock | None = None
         """Of a log that tells no times: decided at the first line of a kind of ours."""

@@ -304,6 +304,8 @@ class Clock:
     def _note_zone(self) -> None:
         if self.context.tz is None:
             self.context.note("Times in this log name no zone; UTC was taken (--tz ZONE names another).")
+        elif self.context.tz_is_own:
+            self.context.note("Times in this log name no zone; this machine's was taken (--tz ZONE names another).")
 
     def _note_oddity(self, oddity: Oddity, local: datetime) -> None:
         zone = self.context.tz

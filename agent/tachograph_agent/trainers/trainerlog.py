@@ -116,6 +116,7 @@ class TrainerLogStream:
             run=context.run,
             file=context.file,
             tz=context.tz,
+            tz_is_own=context.tz_is_own,
             start_unix_seconds=context.start_unix_seconds,
             year=context.year,
         )

@@ -20,7 +20,7 @@ from tachograph_collector.cli.errors import BadInputError, DefectError, ExtraMis
 from tachograph_collector.cli.losscurve import LossCurve
 from tachograph_collector.cli.progress import progress_bar
 from tachograph_collector.ledger.books import Books, GpuHours
-from tachograph_collector.report.booked import ledger_for, run_reports, without_garbage_collection
+from tachograph_collector.report.booked import Told, ledger_for, run_reports, without_garbage_collection
 from tachograph_collector.report.model import LossPoint, RunReport, Window
 from tachograph_collector.report.text import SECOND, count, duration, iso, visible
 from tachograph_collector.report.windows import clip
@@ -33,7 +33,7 @@ _NUM_QUOTED: Final = 200
 """Characters of each."""
 
 
-def refuse_skipped(reading: Reading) -> None:
+def refuse_skipped(reading: Told) -> None:
     """What ``--strict`` asks for: a line that can't be read is an error."""
     if reading.skipped_lines:
         first = reading.skips[0]

@@ -64,6 +64,10 @@ class Watch:
         if self._detectors.num_pending > MAX_PENDING:
             self._detectors.settle(BEHIND_US)
 
+    def glance(self, now_us: int) -> None:
+        """More of the log may come: judge what is settled by ``now_us``."""
+        self._detectors.look(now_us)
+
     def finish(self) -> None:
         """All of the log was read."""
         if self._now_us is None:

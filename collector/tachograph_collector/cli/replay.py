@@ -26,6 +26,7 @@ Examples:
   tachograph replay --pattern ours.toml train.out
   tachograph replay --incidents incidents.jsonl run.jsonl
   tachograph replay --json --detect run.jsonl
+  tachograph replay --follow train.out
   tachograph replay --into http://127.0.0.1:8420 run.jsonl
 
 {EXIT_CODES_HELP}
@@ -66,6 +67,7 @@ Examples:
     type=Share(),
     help=f"Exit with code {GATE_FAILED} if any run's goodput is under this: 0.9 or 90%.",
 )
+@click.option("--follow", is_flag=True, help="Follow a log that grows: the report is drawn anew until Ctrl-C.")
 @click.option("--into", metavar="URL", help="Load the log into this collector, and report what the collector booked.")
 @click.option("--token-file", metavar="FILE", help="With --into: a file with the token; without it TACHOGRAPH_TOKEN.")
 @click.option("--ca-file", metavar="FILE", help="With --into: certificates to trust, in PEM.")
@@ -91,6 +93,7 @@ def replay(
     thresholds: str | None,
     detect: bool | None,
     fail_under: float | None,
+    follow: bool,
     into: str | None,
     token_file: str | None,
     ca_file: str | None,
@@ -126,7 +129,12 @@ def replay(
         with_incidents=with_incidents,
         thresholds=None if thresholds is None else _thresholds(thresholds, with_incidents=with_incidents),
     )
-    if into is None:
+    if follow:
+        _check_followed(logs, outputs, into, (since, until, now))
+        from tachograph_collector.cli.following import follow as follow_log
+
+        reports = follow_log(logs[0], options)
+    elif into is None:
         if token_file is not None or ca_file is not None:
             raise BadInputError("--token-file and --ca-file say how to reach a collector; give --into URL with them")
         try:
@@ -168,6 +176,21 @@ def _with_incidents(outputs: writing.Outputs, *, detect: bool | None, into: str 
         return True
     for_terminal = not outputs.as_json and outputs.minutes != "-"
     return for_terminal and detect is None and into is None and detecting.is_available()
+
+
+def _check_followed(
+    logs: tuple[str, ...], outputs: writing.Outputs, into: str | None, times: tuple[datetime | float | None, ...]
+) -> None:
+    """Refuse what has no meaning for a log that grows."""
+    if len(logs) != 1 or logs[0] == "-":
+        raise BadInputError(f"--follow {' '.join(logs)}: only a single file can be followed; name the one that grows")
+    if into is not None:
+        raise BadInputError("--follow reads a log here; what loads a growing log into a collector is tachograph-agent")
+    for option, value in zip(("--since", "--until", "--now"), times, strict=True):
+        if value is not None:
+            raise BadInputError(f"{option} is for a log that is read as a whole; leave it out, or --follow")
+    if outputs.as_json or "-" in (outputs.minutes, outputs.incidents):
+        raise BadInputError("--follow shows the report on standard output; give --minutes and --incidents a file")
 
 
 def _thresholds(path: str, *, with_incidents: bool) -> FleetSettings:

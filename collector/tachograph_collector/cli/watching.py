@@ -191,7 +191,7 @@ class LiveView:
 
     def show(self, summary: RunSummary, latest: list[Minute]) -> None:
         """Draw the report and the strip of the latest minutes."""
-        page = _Collected(self._console)
+        page = Collected(self._console)
         render_run(report_of(summary, [], []), page)
         if latest:
             page.blank()
@@ -205,7 +205,7 @@ class LiveView:
     def flag(self, changes: Sequence[IncidentChange], are_open: Sequence[Incident]) -> None:
         """Draw what is open below the report, and what changed last."""
         self._latest = [*self._latest, *changes][-NUM_CHANGES:]
-        page = _Collected(self._console)
+        page = Collected(self._console)
         if are_open:
             page.heading(count(len(are_open), "open incident"))
             show_table(are_open[:NUM_OPEN], page)
@@ -220,12 +220,12 @@ class LiveView:
 
     def say(self, sentence: str) -> None:
         """Draw it below the report."""
-        page = _Collected(self._console)
+        page = Collected(self._console)
         page.line(sentence, "yellow")
         self._live.update(Group(self._report, self._below, *page.parts), refresh=True)
 
 
-class _Collected(Page):
+class Collected(Page):
     """A page that keeps what it is shown instead of writing it."""
 
     def __init__(self, console: Console) -> None:
@@ -233,9 +233,11 @@ class _Collected(Page):
         self.parts: list[RenderableType] = []
 
     def show(self, what: RenderableType) -> None:
+        """Keep it."""
         self.parts.append(what)
 
     def blank(self) -> None:
+        """Keep an empty line."""
         self.parts.append(Text(""))
 
 

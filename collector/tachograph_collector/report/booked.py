@@ -9,14 +9,45 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from tachograph_agent.events import AnyEvent, microseconds
+from tachograph_agent.trainers.base import SkippedLine
 from tachograph_agent.trainers.reading import Reading
 
 from tachograph_collector.ledger import Books, Details, Ledger
 from tachograph_collector.report.model import LossPoint, RunReport
 from tachograph_collector.report.sanity import refuse_decades
 from tachograph_collector.report.text import count
+
+
+class Told(Protocol):
+    """What the reading of a log says beside its events."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed, and what can't be known; each a sentence."""
+        ...
+
+    @property
+    def skipped_lines(self) -> int:
+        """How many lines could not be read."""
+        ...
+
+    @property
+    def skips(self) -> list[SkippedLine]:
+        """The first few of them."""
+        ...
+
+    @property
+    def format(self) -> str | None:
+        """The log's format."""
+        ...
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether the log tells the time of day."""
+        ...
 
 
 class LogSource:
@@ -53,7 +84,7 @@ def ledger_for(reading: Reading, now_us: int | None) -> Ledger:
 
 def run_reports(
     ledger: Ledger,
-    reading: Reading,
+    reading: Told,
     now_us: int | None,
     *,
     price: float | None = None,
