@@ -133,6 +133,8 @@ class GrowingLog:
                 num_lost = self._tail.num_too_long
                 self._context.note(f"Lines longer than {MAX_LINE_BYTES} bytes are left out.")
             if wait():
+                while lines := self._tail.next_lines():
+                    yield from lines
                 yield from self._tail.rest()
                 return
 
