@@ -87,30 +87,30 @@ def listed_now(connection: Any) -> list[StoredIncident]:
     return read_incidents(connection, 1, IncidentFilter(), 100, at_us=NOW_US)
 
 
-FILTERS: list[tuple[dict[str, Any], set[str]]] = [
-    ({}, {"a", "b", "c"}),
-    ({"run_pattern": "llama*"}, {"a", "b"}),
-    ({"run_pattern": "Llama*"}, set()),
-    ({"detectors": ["hang", "nan"]}, {"b", "c"}),
-    ({"severities": ["critical"]}, {"b"}),
-    ({"origins": ["replay"]}, {"c"}),
-    ({"node": "n3"}, {"a", "c"}),
-    ({"is_open": True}, {"a", "c"}),
-    ({"is_open": False}, {"b"}),
-    ({"since_us": 1200 * SECOND}, {"a", "c"}),
-    ({"until_us": 1100 * SECOND}, {"a", "b"}),
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({}, "abc"),
+    ({"run_pattern": "llama*"}, "ab"),
+    ({"run_pattern": "Llama*"}, ""),
+    ({"detectors": ["hang", "nan"]}, "bc"),
+    ({"severities": ["critical"]}, "b"),
+    ({"origins": ["replay"]}, "c"),
+    ({"node": "n3"}, "ac"),
+    ({"is_open": True}, "ac"),
+    ({"is_open": False}, "b"),
+    ({"since_us": 1200 * SECOND}, "ac"),
+    ({"until_us": 1100 * SECOND}, "ab"),
 ]
 
 
 @pytest.mark.parametrize(("which", "expected"), FILTERS, ids=str)
-def test_a_filter_takes_those_alone(database: Database, which: dict[str, Any], expected: set[str]) -> None:
+def test_a_filter_takes_those_alone(database: Database, which: dict[str, Any], expected: str) -> None:
     with database.write() as connection:
         llama, other = add_run(connection, "llama_1", run_id=7), add_run(connection, "other", run_id=8)
         put(connection, llama, incident("llama_1", subject="a"))
         over = incident("llama_1", "hang", "b", severity="critical", node=None, cleared_us=1100 * SECOND)
         put(connection, llama, over)
         put(connection, other, incident("other", "nan", "c", opened_us=1100 * SECOND), origin="replay")
-    assert {one.incident.subject for one in listed(database, **which)} == expected
+    assert {one.incident.subject for one in listed(database, **which)} == set(expected)
 
 
 def test_another_tenant_sees_none_of_it(database: Database) -> None:
