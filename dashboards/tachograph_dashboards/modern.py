@@ -32,6 +32,9 @@ _DEAD_OF_PANEL: Final = {
     *("xAxis", "xBucketNumber", "xBucketSize", "yAxis", "yBucketBound", "yBucketNumber", "yBucketSize"),
 }
 
+_DEAD_OPTIONS: Final = ("fieldOptions", "showThresholdLabels", "showThresholdMarkers")
+"""Of the bar gauge before Grafana 7."""
+
 
 class BoardError(ValueError):
     """A board that can't be made modern, with what is wrong."""
@@ -43,6 +46,7 @@ def modern(board: Dashboard) -> Json:
     told = {key: value for key, value in told.items() if key not in _DEAD_OF_BOARD}
     told["schemaVersion"] = SCHEMA_VERSION
     told["panels"] = [_panel(panel) for panel in told["panels"]]
+    told["timepicker"] = {"refresh_intervals": told["timepicker"]["refresh_intervals"]}
     told["templating"] = {"list": [_variable(each) for each in told["templating"]["list"]]}
     cleaned: Json = _without_nulls(told)
     for ref in data_sources(cleaned):
@@ -70,6 +74,11 @@ def _panel(panel: Json) -> Json:
         for key in ("targets", "datasource", "maxDataPoints", "fieldConfig"):
             kept.pop(key, None)
         return kept
+    if kept["type"] == "table":
+        custom = kept["fieldConfig"]["defaults"]["custom"]
+        custom["cellOptions"] = {"type": custom.pop("displayMode")}
+    for key in _DEAD_OPTIONS:
+        kept["options"].pop(key, None)
     steps = kept["fieldConfig"]["defaults"]["thresholds"]["steps"]
     if not steps:
         del kept["fieldConfig"]["defaults"]["thresholds"]

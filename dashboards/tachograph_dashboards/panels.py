@@ -212,10 +212,16 @@ def levels(title: str, text: str, target: Target, unit: str, *, links: Sequence[
     """A bar for each series or row, with its name, for now."""
     return BarGauge(
         title=title, description=text, targets=[target], format=unit, calc="lastNotNull", displayMode="basic",
-        orientation="horizontal", maxDataPoints=None, links=list(links), thresholdMarkers=False,
+        orientation="horizontal", maxDataPoints=None, links=list(links), thresholds=[],
         extraJson={
             "fieldConfig": {"defaults": {"unit": unit, "color": {"mode": "palette-classic"}, "min": 0}},
-            "options": {"valueMode": "color", "showUnfilled": True, "namePlacement": "auto", "sizing": "auto"},
+            "options": {
+                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+                "valueMode": "color",
+                "showUnfilled": True,
+                "namePlacement": "auto",
+                "sizing": "auto",
+            },
         },
     )  # fmt: skip
 
