@@ -132,6 +132,7 @@ class Rows:
             return
         yield from self._flush()
         at = self._at(t) if self._timed else self.durations.pass_time(dur_s)
+        yield from self._save_over(at - dur_s)
         self.pace.pause(dur_s)
         yield Phase(t=at, attempt=self.attempts.number, name="eval", dur=dur_s)
 
