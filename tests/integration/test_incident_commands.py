@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 from collector_process import CollectorProcess, Starts
 from sqlalchemy import insert
 from stored_incidents import SECOND, incident, put
-from tachograph_agent.events import RunStart, Step
+from tachograph_agent.events import RunEnd, RunStart, Step
 from tachograph_collector.cli.main import cli
+from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.schema import leases
@@ -39,13 +40,22 @@ OVER = incident(
 @pytest.fixture
 def url(start_collector: Starts, sqlite_url: str) -> str:
     """A collector with a run that is booked, two open incidents and one that is over."""
-    start = 1_772_323_200.0
+    return collector_with(start_collector, sqlite_url, SLOW, HUNG, OVER)
+
+
+START = 1_772_323_200.0
+
+
+def collector_with(start_collector: Starts, sqlite_url: str, *found: Incident, is_run_over: bool = False) -> str:
+    """A collector's address with half an hour of a run, and these incidents of it."""
+    start = START
     events = [RunStart(t=start, run="lab", world_size=4)]
     steps = [Step(t=start + 60 * n, run="lab", attempt=0, node="n3", rank=7, step=n, dur=60.0) for n in range(1, 31)]
+    last = [RunEnd(t=start + 1801, run="lab")] if is_run_over else []
     database = Database(sqlite_url)
-    stored_runs.store(database, [*events, *steps], run_id=7)
+    stored_runs.store(database, [*events, *steps, *last], run_id=7)
     with database.write() as connection:
-        for one in (SLOW, HUNG, OVER):
+        for one in found:
             put(connection, RunKey(1, 7), one)
         # Another collector folds the run, so that this one's detectors leave it as it is.
         held = {"holder": "another", "fence": 1, "until_us": 9 * 10**15, "folded_seq": 10, "folded_until_us": 0}
@@ -113,6 +123,13 @@ def test_a_runs_report_and_the_list_of_runs_say_what_is_open(url: str) -> None:
     head, line = typed(url, "ls").stdout.splitlines()
     assert "incidents" in head
     assert re.split(r"\s{2,}", line.strip())[5] == "2"
+
+
+def test_the_report_of_a_run_that_is_over_has_all_that_was_flagged(start_collector: Starts, sqlite_url: str) -> None:
+    url = collector_with(start_collector, sqlite_url, OVER, is_run_over=True)
+    words = " ".join(typed(url, "show", "lab").stdout.split())
+    assert "completed" in words
+    assert "the loss is NaN" in words
 
 
 def test_what_is_mistyped_is_a_sentence(url: str) -> None:

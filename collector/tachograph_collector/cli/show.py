@@ -64,7 +64,7 @@ def show(
     """Say where the time of a collector's run went.
 
     RUN is its name, as 'tachograph ls' lists it; the second run of a name is NAME#2. The report is that of 'tachograph
-    replay', as the books stand now, with the incidents that are open.
+    replay', as the books stand now, with the incidents that are open, or with all of a run that is over.
     """
     outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge)
     writing.check(outputs)
@@ -75,7 +75,7 @@ def show(
         run = client.run(run_name)
         report = report_now(run, price)
         if not as_json and minutes != "-":
-            report = _with_open_incidents(report, run)
+            report = _with_incidents(report, run)
     if since_us is not None or until_us is not None:
         report = _window(report, since_us, until_us)
     writing.write([report], outputs)
@@ -96,10 +96,12 @@ def report_now(run: Run, price: float | None = None) -> RunReport:
     return report_of(again, segments, minutes, price=price)
 
 
-def _with_open_incidents(report: RunReport, run: Run) -> RunReport:
+def _with_incidents(report: RunReport, run: Run) -> RunReport:
+    """With what is open; of a run that is over nothing is, so with all that was found."""
     from tachograph_collector.client.flagged import seen
 
-    found = [seen(one) for one in run.incidents(is_open=True)]
+    only_open = True if report.books.status == "running" else None
+    found = [seen(one) for one in run.incidents(is_open=only_open)]
     return replace(report, incidents=found) if found else report
 
 

@@ -24,6 +24,7 @@ from tachograph_collector.report.text import (
     hours,
     number,
     percent,
+    size,
     visible,
 )
 from tachograph_collector.report.verdict import cause_words, headline, run_line
@@ -320,6 +321,6 @@ def _checkpoint(run: RunReport, save: CheckpointRecord) -> Row:
         save.state,
         duration(save.blocking_us),
         duration(landing),
-        UNKNOWN if save.bytes is None else f"{save.bytes / 1e9:,.1f} GB",
+        size(save.bytes),
         visible(", ".join(save.tiers), 60) or UNKNOWN,
     )

@@ -77,7 +77,9 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def amount(value: float | None, digits: int) -> str:
-    """A number with thousands separators, without decimals from 10,000 on."""
+    """A number with thousands separators, without decimals from 10,000 on; what is something is never shown as 0."""
+    if value is not None and 0 < value < 10.0**-digits / 2:
+        return f"<{10.0**-digits:.{digits}f}"
     return number(value, digits if value is None or abs(value) < 10_000 else 0)
 
 
@@ -92,6 +94,18 @@ def percent(share: float | None, digits: int = 1) -> str:
     if 100 - smallest / 2 <= value < 100:
         return f">{100 - smallest:.{digits}f} %"
     return f"{value:.{digits}f} %"
+
+
+def size(num_bytes: int | None) -> str:
+    """A size with one decimal, in the decimal unit that fits: ``0.7 MB``, ``842.5 GB``."""
+    if num_bytes is None:
+        return UNKNOWN
+    value, unit = num_bytes / 1e6, "MB"
+    for larger in ("GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{max(value, 0.1) if num_bytes else 0.0:,.1f} {unit}"
 
 
 def duration(us: int | None) -> str:

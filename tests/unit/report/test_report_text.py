@@ -64,3 +64,21 @@ def test_nothing_hidden_survives_in_a_name_and_long_ones_are_cut() -> None:
 def test_lists_read_like_a_sentence() -> None:
     assert [text.joined(list(letters)) for letters in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
     assert (text.count(1, "failure"), text.count(1_200, "failure")) == ("1 failure", "1,200 failures")
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "words"),
+    [(0.0, 1, "0.0"), (0.007, 1, "<0.1"), (0.06, 1, "0.1"), (0.0009, 2, "<0.01"), (0.3, 0, "<1"),
+     (12_345.6, 1, "12,346"), (None, 1, "unknown")],
+)  # fmt: skip
+def test_an_amount_of_something_is_never_said_to_be_nothing(value: float | None, digits: int, words: str) -> None:
+    assert text.amount(value, digits) == words
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "words"),
+    [(0, "0.0 MB"), (1, "0.1 MB"), (680_500, "0.7 MB"), (842_512_345_678, "842.5 GB"), (14 * 10**14, "1,400.0 TB"),
+     (None, "unknown")],
+)  # fmt: skip
+def test_a_size_is_said_in_the_unit_that_fits(num_bytes: int | None, words: str) -> None:
+    assert text.size(num_bytes) == words
