@@ -121,6 +121,8 @@ class _Reading:
         """A header was met: what follows it shows whether it was a rewrite or a resume."""
         self.mean: tuple[str, float] | None = None
         self.timed = False
+        self.waits = False
+        """The table has a column of epochs' times, so records wait for their epoch's end."""
 
     def events(self, table: Iterable[TableRow]) -> Iterator[AnyEvent]:
         for row in table:
@@ -128,7 +130,9 @@ class _Reading:
             if step is None or not 0 <= step < LARGEST_STEP:
                 self.context.skip(row.line_number, f"a row without a {self.key} that can be one")
                 continue
-            self.in_question = self.in_question or row.opens
+            if row.opens:
+                self.in_question = True
+                self.waits = any(_EPOCH_TIME.fullmatch(name) for name in row.columns)
             yield from self._row(step + 1, row.cells)
         yield from self._flush()
         self._say()
@@ -160,6 +164,8 @@ class _Reading:
         if epoch != self.epoch or len(self.held) >= _MOST_HELD:
             yield from self._flush()
             self.epoch = epoch
+        elif not self.waits and len(self.held) > 1 and step > self.held[-1].step:
+            yield from self._flush()  # whoever follows a log that grows needn't wait for the epoch's end
         self._take(step, cells, loss)
 
     def _take(self, step: int, cells: Mapping[str, str], loss: float | None) -> None:

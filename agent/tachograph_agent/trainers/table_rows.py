@@ -29,6 +29,8 @@ class TableRow:
     cells: dict[str, str]
     opens: bool
     """The first row under a header."""
+    columns: Sequence[str]
+    """All names of the header."""
 
 
 def split(line: str, separator: str) -> list[str]:
@@ -73,7 +75,9 @@ def table_rows(lines: Iterable[str], context: Context, is_header: IsHeader) -> I
         elif len(cells) != len(names):
             context.skip(line_number, f"a row of {len(cells)} cells under a header of {len(names)}")
         else:
-            yield TableRow(line_number, {name: cell for name, cell in zip(names, cells, strict=True) if cell}, opens)
+            yield TableRow(
+                line_number, {name: cell for name, cell in zip(names, cells, strict=True) if cell}, opens, names
+            )
             opens = False
 
 

@@ -27,7 +27,7 @@ _TIMES: Final = re.compile(
     r"|dur(?:ation)?(?:[_ (]{1,2}(?P<unit2>s|sec|seconds|ms|us)\)?)?"
 )
 _UNIT_SECONDS: Final = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6}
-_MOST_ROWS: Final = 5_000_000
+_MOST_ROWS: Final = 1_000_000
 _NUMBER_IN_NAME: Final = re.compile(r"\d{1,9}")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import adapter_runs
 import samples_tables
 from adapter_runs import of, read, steps
+from tachograph_agent.events import Step
+from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.metrics_csv import KerasCSV, LightningCSV
 from tachograph_agent.trainers.reading import open_log
 
@@ -122,3 +125,19 @@ def test_nothing_comes_from_nothing() -> None:
 def test_damage_costs_the_damaged_lines_only() -> None:
     adapter_runs.assert_survives_damage(LightningCSV(), samples_tables.LIGHTNING)
     adapter_runs.assert_survives_damage(KerasCSV(), samples_tables.KERAS)
+
+
+def test_a_log_that_grows_tells_a_record_soon_and_the_same_as_when_it_is_whole() -> None:
+    rows = [f"0,{step},{5 - step / 100}" for step in range(9, 100, 10)]
+    given: list[int] = []
+
+    def lines() -> Iterator[str]:
+        yield "epoch,step,train_loss"
+        for number, row in enumerate(rows):
+            assert len(given) >= number - 3, "records wait for more than three rows"
+            yield row
+
+    for event in LightningCSV().read(lines(), Context(run="r7")):
+        if isinstance(event, Step):
+            given.append(event.step)  # noqa: PERF401 - the lines look at what was given before
+    assert given == list(range(10, 101, 10))
