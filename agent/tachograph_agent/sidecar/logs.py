@@ -38,8 +38,6 @@ MOST_UNDATED = 50_000
 """Events of a log without a clock are held until all that is there was read: only the last one's time is known."""
 WEAK = "failures"
 """A format that a few lines of any log may look like: it is believed only when there is enough to judge."""
-REWRITTEN = frozenset({"hf-state"})
-"""Formats of files that are written anew as a whole: there is nothing to follow."""
 AHEAD_S = 120.0
 NO_CLOCK = "The log has no clock"
 log = logging.getLogger("tachograph.agent")
@@ -133,8 +131,8 @@ class LogFollower:
             while not self._recognise():
                 if self._wait(self._poll_s):
                     return None
-        if self._format == eventlog.NAME or self._format in REWRITTEN:
-            why = "an event log already" if self._format == eventlog.NAME else "written anew as a whole each time"
+        if self._format == eventlog.NAME or self._format in registry.NOT_FOLLOWED:
+            why = registry.NOT_FOLLOWED.get(self._format, "an event log already")
             log.error("%s is not followed: it is %s (format %s)", self._options.path, why, self._format)
             return None
         if self._options.pattern is not None:

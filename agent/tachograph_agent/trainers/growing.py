@@ -21,8 +21,6 @@ from tachograph_agent.trainers.pattern import PatternLog
 from tachograph_agent.trainers.pattern_file import load
 from tachograph_agent.trainers.zones import local_zone
 
-REWRITTEN: Final = frozenset({"hf-state", "tensorboard"})
-"""Formats of files that are written anew as a whole, or that are no lines: there is nothing to follow."""
 WEAK: Final = "failures"
 """A format that a few lines of any log may look like: it is believed only when there is enough to judge."""
 _MOST_HELD: Final = 512
@@ -146,9 +144,9 @@ class GrowingLog:
             if wait():
                 return None
             self._tail.open()  # anew each time: another file may have taken its name
-        if self.format in REWRITTEN:
+        if self.format in registry.NOT_FOLLOWED:
             raise ReadingError(
-                f"{self.path}: {self.format} is written anew as a whole, so there is nothing to follow; "
+                f"{self.path}: {self.format} is {registry.NOT_FOLLOWED[self.format]}, so there is nothing to follow; "
                 "leave out --follow"
             )
         if self.format == eventlog.NAME:

@@ -53,6 +53,20 @@ ADAPTERS: Final[tuple[str, ...]] = (
 
 PATTERN: Final = "pattern"
 """The format that a pattern file describes."""
+NOT_FOLLOWED: Final = {
+    "hf-state": "written anew as a whole each time",
+    "nvrx-cycles": "written anew as a whole each time",
+    "tensorboard": "binary, not a log of lines",
+}
+"""Formats of files that can be replayed but not followed as they grow, and why."""
+WITHOUT_CLOCK: Final = frozenset(
+    {"lightning-csv", "keras-csv", "worker-csv", "nemo", "hf-state", "hf-console", "nanogpt", "llmc", "modded-nanogpt"}
+)
+"""Formats that never tell a time of day: their timeline begins at 0, so they can't stand beside one that does."""
+
+WITHOUT_STEPS: Final = frozenset({"failures", "torchelastic-events", "nvrx-cycles"})
+"""Formats that tell of starts and failures only: they stand in for no training log."""
+
 SURE_ENOUGH: Final = 0.3
 """A score below this is no recognition."""
 

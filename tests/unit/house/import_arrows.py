@@ -182,7 +182,7 @@ def _library(module: str, found: Import) -> str | None:
     if top in sys.stdlib_module_names or found.typing_only:
         return None
     if module.startswith("tachograph_agent"):
-        allowed = BASE_INSTALL | ({"zstandard", "re2"} if found.lazy else set())
+        allowed = BASE_INSTALL | ({"zstandard", "re2", "tensorboard"} if found.lazy else set())
         return None if top in allowed else "the agent runs on training nodes with the base install"
     return None
 
