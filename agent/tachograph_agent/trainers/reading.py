@@ -289,6 +289,7 @@ def _directory(
     if not files:
         there = f"{len(strangers)} other files are there, {_some(strangers)}" if strangers else "it holds no files"
         raise ReadingError(f"{path}: a directory without a {wanted} ({there}); {_known()}")
+    files = _with_times(path, files, notes)
     if strangers:
         notes.append(f"{path}: {len(strangers)} files there are no {wanted}: {_some(strangers)}.")
     return files
@@ -310,6 +311,21 @@ def _own_format(pattern: str | Path | None, format: str | None) -> PatternLog | 
 
 def _recognise_own(head: bytes, own: PatternLog) -> str | None:
     return own.name if not registry.is_binary(head) and own.sniff(registry.text_of(head)) > 0.0 else None
+
+
+def _with_times(path: str, files: list[LogFile], notes: list[str]) -> list[LogFile]:
+    """The files without those that tell no time of day, where others do: loggers write one training down twice."""
+    timeless = [file for file in files if file.format in registry.WITHOUT_CLOCK]
+    if all(file.format in registry.WITHOUT_CLOCK | registry.WITHOUT_STEPS for file in files):
+        return files
+    if timeless:
+        told = ", ".join(dict.fromkeys(file.format for file in timeless))
+        names = _some([str(Path(file.source.path).relative_to(path)) for file in timeless])
+        notes.append(
+            f"{path}: logs without times of day ({told}) were left out beside those that have them: {names}; "
+            "name one to read it alone."
+        )
+    return [file for file in files if file.format not in registry.WITHOUT_CLOCK]
 
 
 def _some(names: Sequence[str]) -> str:

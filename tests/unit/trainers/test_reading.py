@@ -182,3 +182,13 @@ def test_an_empty_file_among_others_is_noted(tmp_path: Path) -> None:
     reading = open_log([log, tmp_path / "b.jsonl"])
     assert steps_of(reading) == [1]
     assert "b.jsonl: the file is empty" in reading.notes[0]
+
+
+def test_a_directorys_logs_without_times_are_left_out_beside_those_with_times_and_named(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("epoch,step,train_loss\n0,9,5.5\n0,19,5.1\n")
+    write(tmp_path / "events.jsonl", [step(1), step(2)])
+    reading = open_log([tmp_path])
+    assert reading.format == "events"
+    assert any("lightning-csv" in note and "metrics.csv" in note for note in reading.notes)
+    (tmp_path / "events.jsonl").write_text("[rank0]: RuntimeError: CUDA error: out of memory\n")
+    assert "lightning-csv" in open_log([tmp_path]).formats
