@@ -57,8 +57,10 @@ NOT_FOLLOWED: Final = {
     "hf-state": "written anew as a whole each time",
     "nvrx-cycles": "written anew as a whole each time",
     "tensorboard": "binary, not a log of lines",
+    "worker-csv": "known only when it is whole, since a step ends with its last worker",
 }
 """Formats of files that can be replayed but not followed as they grow, and why."""
+
 WITHOUT_CLOCK: Final = frozenset(
     {"lightning-csv", "keras-csv", "worker-csv", "nemo", "hf-state", "hf-console", "nanogpt", "llmc", "modded-nanogpt"}
 )

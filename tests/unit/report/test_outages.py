@@ -145,6 +145,13 @@ def test_facts_that_disagree_are_shown_side_by_side(told: Told) -> None:
     assert ("longest stretches", "1.5 and 2.5", "days") in listing(report, "facts")
 
 
+def test_a_start_and_an_end_on_one_day_tell_no_duration(told: Told) -> None:
+    text = (
+        "fact,value,unit\nstart,2030-01-01,date\ncomplete,2030-01-01 12:00,UTC\nideal time,1,days\nrestarts,3,count\n"
+    )
+    assert figures(told(text, "facts"))["goodput"] is None
+
+
 def test_slurms_states_are_taken_without_what_is_behind_them(told: Told) -> None:
     report = told(outage_samples.SACCT, "sacct")
     assert [row[:3] for row in listing(report, "states")] == [

@@ -43,6 +43,7 @@ def add_facts(report: OutageReport, rows: Sequence[TableRow], options: Options) 
         for end_name, end in ends
         if start.t < end.t <= start.t + _LONGEST_S
     ]
+    walls = [(where, wall_s) for where, wall_s in walls if wall_s > 0.0]  # both on one day: unknown how long
     if options.span_s is not None:
         walls = [("as told by --span", options.span_s)]
     report.headline = count(len(rows), "fact")
@@ -171,4 +172,5 @@ def _own_span(fact: str, unit: str) -> float | None:
         return None
     times = Times(None)
     start, end = times.read(dates[1]), times.read(dates[2])
-    return _days(start, end) if start is not None and end is not None and start.t < end.t else None
+    days = _days(start, end) if start is not None and end is not None else 0.0
+    return days if days > 0.0 else None
