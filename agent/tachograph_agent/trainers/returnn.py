@@ -18,7 +18,7 @@ from tachograph_agent.trainers.text import number
 
 _STEP: Final = re.compile(
     r"\b(?:ep|(?:pre)?train epoch|epoch) (?P<epoch>\d{1,9})(?: (?P<what>[^,]{1,40}))?, step (?P<step>\d{1,15}),"
-    r"(?P<rest>.*?)(?P<took>[\d.]{1,20}) sec/step\b"
+    r"(?P<rest>.{0,1500}?)(?P<took>[\d.]{1,20}) sec/step\b"
 )
 _STARTING: Final = re.compile(r"Starting training at epoch (\d{1,9}), global train step (\d{1,15})")
 _SHAPED: Final = re.compile(r"\bep \d+ train, step \d")

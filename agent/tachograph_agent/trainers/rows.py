@@ -27,6 +27,8 @@ from tachograph_agent.trainers.text import Clock, split_prefix
 
 STAMP_SECONDS: Final = 1.0
 """Times of day are often whole seconds: a row's own figure may exceed the time between two lines by this much."""
+MOST_CHARACTERS: Final = 20_000
+"""So much of a line is searched: patterns that look for the end of a record must not look through megabytes."""
 _LONGEST_STEP_S: Final = 1e7
 
 
@@ -298,7 +300,7 @@ class Rows:
 
 
 def numbered(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
-    """Each line's number, bare text and origin."""
+    """Each line's number, bare text and origin; of a line longer than any record, its beginning."""
     for line_number, line in enumerate(lines, start=1):
-        text, origin = bare(line)
+        text, origin = bare(line[:MOST_CHARACTERS])
         yield line_number, text, origin

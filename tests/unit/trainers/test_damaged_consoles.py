@@ -52,3 +52,14 @@ def test_no_reader_is_sure_of_anothers_log(name: str) -> None:
     adapter = registry.adapters()[name]
     most = 0.5 if name in LAST_RESORTS else 0.0
     assert {key: score for key, text in others.items() if (score := adapter.sniff(text)) > most} == {}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_megabyte_of_a_records_beginning_is_over_with_in_bounded_work(name: str) -> None:
+    """Patterns that look for an end must not look through all of it again from each beginning."""
+    adapter = registry.adapters()[name]
+    for line in SAMPLES[name].split("\n")[:3]:
+        for part in {line[: len(line) // 2], line[: 2 * len(line) // 3]} - {""}:
+            endless = (part * (1_000_000 // len(part)))[:1_000_000]
+            assert adapter.sniff(endless[:65_536]) >= 0.0
+            assert len(steps(list(adapter.read([endless], Context(run="r7"))))) <= 1_000_000 // len(part) + 1
