@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 TORCH_STAMP := $(VENV)/.torch-installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo demo-replay test test-torch proof check format bench studies boards clean python
+.PHONY: help demo demo-replay test test-torch proof fuzz check format bench studies boards clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ test-torch: $(TORCH_STAMP) ## Train with PyTorch on two "nodes", disturb it, and
 proof: $(TORCH_STAMP) ## The same with disturbances as long as in earnest, and ten times the faults on the collector
 	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
 	TACHOGRAPH_CHAOS=long $(BIN)/pytest -q tests/e2e/test_chaos.py
+
+fuzz: $(STAMP) ## Damage a log of each format 100,000 times and read every one: no traceback, no answer from nothing
+	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 -k damaged tests/unit/trainers tests/unit/report/test_outages.py
 
 check: $(STAMP) ## Lint, check the format and the types
 	$(BIN)/ruff check .

@@ -86,5 +86,5 @@ def test_shuffled_letters_of_a_table_are_none() -> None:
 def test_a_damaged_table_is_recognised_as_its_own_kind_or_as_none_or_by_its_new_header() -> None:
     samples = list(outage_samples.BY_KIND.values())
     for own in range(len(samples)):
-        for text in damaged_logs.damaged(samples, own, min(300, damaged_logs.NUM_DAMAGED)):
+        for text in damaged_logs.damaged(samples, own, damaged_logs.NUM_DAMAGED):
             assert outage_tables.recognise(text.encode("utf-8", "surrogatepass")) in {None, *outage_tables.KINDS}
