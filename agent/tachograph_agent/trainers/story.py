@@ -26,6 +26,8 @@ from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.failures import FailureWatch
 from tachograph_agent.trainers.text import Clock
 
+FARTHEST_BACK_S: Final = 86_400.0
+"""A line further back than this, behind what began the run in the log, doesn't date its beginning."""
 NUM_REMEMBERED_STEPS: Final = 65_536
 """How far back a rewritten history is recognised; beyond, a falling step is a new attempt."""
 
@@ -54,7 +56,9 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
             continue
         if isinstance(event, _OPENERS):
             began = max(0.0, event.t - (event.dur or 0.0))
-            begins_at = began if begins_at is None else min(begins_at, began)
+            # A single line of a wrong clock must not date the run: with its run.start it would be believed.
+            if begins_at is None or begins_at - FARTHEST_BACK_S < began < begins_at:
+                begins_at = began
         saves_seen = saves_seen or isinstance(event, _SAVES)
         yield event
     if begins_at is not None:
