@@ -43,12 +43,22 @@ def split(line: str, separator: str) -> list[str]:
         return []
 
 
+def _cells(line: str, separator: str, num: int) -> list[str]:
+    """The cells of a row; a separator at its end adds none."""
+    cells = split(line, separator)
+    if len(cells) == num + 1 and not cells[-1]:
+        cells.pop()
+    return cells
+
+
 def header(line: str, is_header: IsHeader) -> tuple[list[str], str] | None:
     """The names in a header line, in lower case, and what separates them; None if it is none."""
     for separator in _SEPARATORS:
         if separator not in line:
             continue
         names = [name.lower() for name in split(line, separator)]
+        if len(names) > 1 and not names[-1]:
+            names.pop()  # `sacct --parsable` ends each line with a bar
         if 1 < len(names) <= _MOST_COLUMNS and is_header(names):
             return names, separator
     return None
@@ -69,7 +79,7 @@ def table_rows(lines: Iterable[str], context: Context, is_header: IsHeader) -> I
                 names, separator = found
                 opens = True
                 continue
-        cells = split(line, separator)
+        cells = _cells(line, separator, len(names))
         if not names:
             context.skip(line_number, "a row before any header")
         elif len(cells) != len(names):
@@ -90,7 +100,7 @@ def head_rows(head: str, is_header: IsHeader, num: int = 20) -> list[dict[str, s
     names, separator = found
     told = []
     for line in lines[1 : num + 1]:
-        cells = split(line, separator)
+        cells = _cells(line, separator, len(names))
         if len(cells) == len(names):
             told.append({name: cell for name, cell in zip(names, cells, strict=True) if cell})
     return told

@@ -182,6 +182,19 @@ def test_slurms_jobs_of_one_name_are_attempts_with_time_between(told: Told) -> N
     assert figures(report)["num_limits_unlike"] == 1
 
 
+def test_slurm_with_bars_at_the_ends_of_lines_is_the_same(told: Told) -> None:
+    barred = "".join(f"{line}|\n" for line in outage_samples.SACCT.splitlines())
+    assert figures(told(barred, "sacct")) == figures(told(outage_samples.SACCT, "sacct"))
+
+
+def test_nodes_of_jobs_that_a_failed_node_ended_are_counted(told: Told) -> None:
+    failed = "1|NODE_FAIL|n[1-2]|01:00:00\n2|NODE_FAIL|n[1-2]|01:00:00\n"
+    text = f"JobID|State|NodeList|CPUTime\n{failed}3|COMPLETED|n9|02:00:00\n"
+    report = told(text, "sacct")
+    assert listing(report, "nodes") == [("n[1-2]", 2)]
+    assert [row[3] for row in listing(report, "states")] == [0.5, 0.5]
+
+
 def test_what_slurm_did_not_dump_is_unknown(told: Told) -> None:
     found = figures(told("JobID|JobName|State\n1|a|COMPLETED\n2|a|FAILED\n", "sacct"))
     assert found["waiting_s"] is None

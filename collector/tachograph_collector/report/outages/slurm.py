@@ -88,7 +88,8 @@ def add_slurm(report: OutageReport, rows: Sequence[TableRow], options: Options) 
 def _states(report: OutageReport, jobs: Sequence[TableRow], states: Sequence[str], by_state: Counter[str]) -> None:
     cpu: Counter[str] = Counter()
     for row, state in zip(jobs, states, strict=True):
-        cpu[state] += integer(row.cells.get("cputimeraw", "")) or 0
+        raw = integer(row.cells.get("cputimeraw", ""))
+        cpu[state] += raw if raw is not None else round(slurm_seconds(row.cells.get("cputime")) or 0.0)
     total = cpu.total()
     listed: list[Sequence[Value]] = [
         (
@@ -102,7 +103,7 @@ def _states(report: OutageReport, jobs: Sequence[TableRow], states: Sequence[str
     ]
     report.listings.append(Listing("states", "by state", ("state", "num", "share", "cpu_share", "meaning"), listed))
     if not total:
-        report.note("Processor time is unknown: no CPUTimeRAW was dumped.")
+        report.note("Processor time is unknown: neither CPUTimeRAW nor CPUTime was dumped.")
 
 
 def _hardware(report: OutageReport, jobs: Sequence[TableRow], by_state: Counter[str], options: Options) -> None:
@@ -116,6 +117,14 @@ def _hardware(report: OutageReport, jobs: Sequence[TableRow], by_state: Counter[
         nodes = integer(row.cells.get("nnodes", row.cells.get("allocnodes", "")))
         known = known and elapsed_s is not None and nodes is not None
         node_s += (elapsed_s or 0.0) * (nodes or 0)
+    nodes_failed = Counter(
+        row.cells["nodelist"][:60]
+        for row in jobs
+        if "nodelist" in row.cells and state_of(cell(row, STATES) or "") in _HARDWARE
+    )
+    if nodes_failed:
+        listed: list[Sequence[Value]] = [(name, times) for name, times in nodes_failed.most_common(_MOST_NAMES)]
+        report.listings.append(Listing("nodes", "nodes of jobs that a failed node ended", ("nodes", "num"), listed))
     if not num:
         why = "no row says NODE_FAIL or BOOT_FAIL; time limits and cancellations are not failures of the hardware"
         report.figure("hardware_mtbf_s", "hardware's mean time between failures", None, why=why)
