@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from tachograph_agent.events import AnyEvent, AttemptEnd, AttemptStart, Failure, RunStart
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.text import Clock
+from tachograph_agent.trainers.torchelastic_events import NO_STEPS
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST_CYCLES = 100_000
@@ -51,6 +52,7 @@ def _events(lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
     cycles = _cycles("\n".join(lines), context)
     if not cycles:
         return
+    context.note(NO_STEPS)
     yield RunStart(t=cycles[0].start_t, checkpoints="unseen", world_size=cycles[0].num_ranks)
     if any(cycle.has_standby for cycle in cycles):
         context.note("Some nodes stood by: they are not counted.")

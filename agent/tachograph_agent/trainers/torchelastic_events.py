@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from tachograph_agent.events import AnyEvent, AttemptEnd, AttemptStart, Failure, RunEnd, RunStart
+from tachograph_agent.events import AnyEvent, AttemptStart, Failure, RunEnd, RunStart
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.failures import MAX_RANKS
 from tachograph_agent.trainers.hf_timeline import real
@@ -20,8 +20,11 @@ from tachograph_agent.trainers.jsonlines import records
 from tachograph_agent.trainers.signs import exited, recognise
 from tachograph_agent.trainers.story import DurationClock
 
-_PREFIX = "torchelastic."
-_LONGEST_S = 366 * 86_400.0
+NO_STEPS: Final = (
+    "Steps are not told here: failures and attempts are known; what is booked as restart may have been training."
+)
+_PREFIX: Final = "torchelastic."
+_LONGEST_S: Final = 366 * 86_400.0
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ def _events(lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
             run_s = real(told.metadata.get("total_run_time"))
             began = told.t - run_s if run_s is not None and 0.0 <= run_s <= _LONGEST_S else told.t
             start = max(0.0, began)
+            context.note(NO_STEPS)
             attempt = told.attempt
             yield RunStart(t=start, checkpoints="unseen", world_size=_world(told.metadata))
             yield AttemptStart(t=start, attempt=attempt)
@@ -92,8 +96,6 @@ def _events(lines: Iterable[str], context: Context) -> Iterator[AnyEvent]:
             if failure is not None:
                 yield failure
                 failure = None
-            elif told.state == "SUCCEEDED":
-                yield AttemptEnd(t=told.t, attempt=attempt, planned=True, reason="the workers are done")
             yield RunEnd(t=told.t, status="completed" if told.state == "SUCCEEDED" else "failed")
     if failure is not None:
         yield failure

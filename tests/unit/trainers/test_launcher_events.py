@@ -43,7 +43,8 @@ def test_nvrx_each_cycle_is_an_attempt_as_its_newest_file_has_it() -> None:
     (failure,) = of(events, "failure")
     assert (failure.t - starts[0].t, failure.category) == (58 * 60.0, "unknown")
     assert of(events, "attempt.end") == []
-    assert len(context.notes) == 2
+    assert len(context.notes) == 3
+    assert any("Steps are not told" in note for note in context.notes)
 
 
 def test_nvrx_a_file_that_is_cut_off_leaves_the_others() -> None:
