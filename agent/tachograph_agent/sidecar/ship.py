@@ -165,8 +165,10 @@ def _seconds(retry_after: str | None) -> float | None:
 
 def _plain(error: Exception) -> str:
     """The innermost reason of a connection error, in a few words."""
-    reason = getattr(error, "reason", None)
-    return str(reason or error)[:300]
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, urllib3.exceptions.NewConnectionError) and isinstance(reason.__cause__, OSError):
+        reason = reason.__cause__.strerror or reason  # without the object's own name and the number of the error
+    return str(reason)[:300]
 
 
 def _header(text: str) -> str:

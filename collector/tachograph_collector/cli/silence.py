@@ -43,7 +43,7 @@ def silence() -> None:
 @click.option("--tz", "zone", type=Zone(), help="Zone of --from and --until. Without it: UTC.")
 @click.option("--from", "since", type=Instant(), help="When it begins. Without it: now.")
 @click.option("--until", type=Instant(), help="When it ends; instead of --for.")
-@click.option("--why", metavar="TEXT", required=True, help="What for; whoever misses an alert reads it.")
+@click.option("--why", metavar="TEXT", required=True, help="What for; whoever wonders that nobody was told reads it.")
 @author_option
 @remote_options
 def add(

@@ -93,6 +93,16 @@ def _token(place: Place) -> tuple[str, str]:
     return token, ""
 
 
+def _plain(error: Exception) -> str:
+    """The innermost reason, in a few words."""
+    reason: object = getattr(error, "reason", None) or error
+    if isinstance(reason, urllib3.exceptions.NewConnectionError) and isinstance(reason.__cause__, OSError):
+        reason = (reason.__cause__.strerror or str(reason)).lower()
+    if isinstance(reason, urllib3.exceptions.TimeoutError):
+        reason = "it does not answer in time"
+    return visible(str(reason), 300)
+
+
 def _get(pool: urllib3.PoolManager, url: str, headers: dict[str, str]) -> Reply:
     began_unix_s, began_s = time.time(), time.monotonic()
     try:
@@ -100,7 +110,7 @@ def _get(pool: urllib3.PoolManager, url: str, headers: dict[str, str]) -> Reply:
         body = response.read(MAX_BYTES)
         response.release_conn()
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        return Reply(error=visible(str(getattr(error, "reason", None) or error), 300))
+        return Reply(error=_plain(error))
     took_s = time.monotonic() - began_s
     try:
         told = json.loads(body)

@@ -29,7 +29,7 @@ COLLECTORS: Final = frozenset({
     "THRESHOLDS", "LOG_FORMAT", "LOG_LEVEL",
 })
 # fmt: on
-"""What agents, recorders, commands, hooks of schedulers and Compose read; and the options of the collector, which a base
+"""What agents, recorders, commands, hooks of schedulers and Compose read; and the collector's options, which a base
 install can't import. A test holds them to be the same."""
 _SECRET: Final = frozenset({"TOKEN", "GRAFANA_TOKEN", "DATABASE_URL"})
 
