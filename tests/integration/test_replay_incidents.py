@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tachograph_agent.events import RunEnd, RunStart, Step, encode
+from tachograph_agent.events import RunEnd, RunStart, Step, decode, encode
 from tachograph_collector.cli.main import cli
+from tachograph_collector.ledger import Ledger
 
 RECORDED = str(Path(__file__).parents[2] / "examples" / "recorded_run.jsonl")
 
@@ -28,8 +29,31 @@ def lines(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told(*words, "--incidents", "-").splitlines()]
 
 
+def failures(*words: str) -> list[dict[str, Any]]:
+    return [one for one in lines(*words) if one["detector"] == "failure"]
+
+
+def others(*words: str) -> list[dict[str, Any]]:
+    return [one for one in lines(*words) if one["detector"] != "failure"]
+
+
+def test_each_failure_of_the_recorded_run_is_one_and_costs_what_the_ledger_books() -> None:
+    ledger = Ledger()
+    ledger.add([decode(line) for line in Path(RECORDED).read_bytes().splitlines()])
+    (name,) = ledger.runs()
+    expected = [one for one in ledger.details(name).interruptions if one.how == "failure"]
+    found = failures(RECORDED)
+    assert [(one["evidence"]["category"], one["node"], one["rank"]) for one in found] == [
+        (one.category, one.node, one.rank) for one in expected
+    ]
+    for one, other in zip(found, expected, strict=True):
+        assert one["cost"]["wall_s"] == pytest.approx((other.lost_us + other.restart_us) / 1e6, rel=2e-3)
+    assert {one["outcome"] for one in found} == {"training resumed"}
+
+
 def test_the_recorded_run_hung_with_an_xid_before_its_gpu_failed_had_a_loss_spike_and_lost_a_save() -> None:
-    missing, hang, xid, spike, save = lines(RECORDED)
+    missing, hang, xid, spike, save = others(RECORDED)
+    assert failures(RECORDED)[0]["consequence_of"] == xid["incident_id"]
     assert missing["detector"] == "unexplained_loss"
     assert missing["summary"] + "." in " ".join(told(RECORDED).split())  # the judge's own words
     assert hang["consequence_of"] == xid["incident_id"]
@@ -44,7 +68,7 @@ def test_the_recorded_run_hung_with_an_xid_before_its_gpu_failed_had_a_loss_spik
 
 def test_the_terminal_lists_them_with_what_to_do() -> None:
     words = " ".join(told(RECORDED).split())
-    assert "5 incidents" in words
+    assert "9 incidents" in words
     assert "the job hangs" in words
     assert "go back to the checkpoint of step" in words
     assert "the job hangs" not in told(RECORDED, "--no-detect")
@@ -57,18 +81,19 @@ def test_a_file_of_incidents_comes_beside_any_other_output(tmp_path: Path) -> No
 
 
 def test_a_window_has_the_incidents_of_its_time() -> None:
-    assert [one["detector"] for one in lines(RECORDED, "--until", "2026-03-02T12:00")] == [
+    assert [one["detector"] for one in others(RECORDED, "--until", "2026-03-02T12:00")] == [
         "unexplained_loss",
         "hang",
         "xid",
     ]
-    assert [one["detector"] for one in lines(RECORDED, "--since", "2026-03-03")] == [
+    assert [one["detector"] for one in others(RECORDED, "--since", "2026-03-03")] == [
         "unexplained_loss",
         "checkpoint_not_landed",
     ]
 
 
 def test_a_log_read_as_of_an_earlier_time_has_what_was_known_then() -> None:
+    assert [one["cleared_at"] for one in lines(RECORDED, "--now", "2026-03-02T11:50")][-1] is None  # it is down
     hang, xid = lines(RECORDED, "--now", "2026-03-02T11:41")
     assert hang["cleared_at"] is None
     assert "failure_category" not in xid["evidence"]
@@ -91,7 +116,7 @@ def test_a_healthy_run_has_none_and_says_so(tmp_path: Path) -> None:
 def test_other_thresholds_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "thresholds.toml"
     file.write_text("[hang]\nleast_s = 3600\np95_times = 1000\n")
-    assert [one["detector"] for one in lines(RECORDED, "--thresholds", str(file))] == [
+    assert [one["detector"] for one in others(RECORDED, "--thresholds", str(file))] == [
         "unexplained_loss",
         "xid",
         "loss_spike",

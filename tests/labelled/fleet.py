@@ -89,11 +89,11 @@ def judged(run: Run, *, restarts: bool = False) -> tuple[list[AnyEvent], list[In
 
 
 def expected_of(labels: Sequence[Label]) -> list[Expected]:
-    """The generator's labels as scores know them. Many nodes at once are said of the run."""
+    """The generator's labels as scores know them."""
     return [
         Expected(
             detectors=one.detectors,
-            subjects=tuple("run" if subject == "group" else subject for subject in one.subjects),
+            subjects=one.subjects,
             since_us=round(one.at_s * SECOND_US),
             also=one.consequences,
         )

@@ -181,18 +181,19 @@ def went_back(how: str) -> Callable[[int], Told]:
         later_s = float(ends_s[-1]) + (5.0 if how == "rollback" else 300.0)
         again_s = later_s + STEP_S * np.arange(1, len(again) + 1)
         more: list = [RunStart(t=T0, run=RUN, world_size=64)]
-        attempt = "0"
+        attempt, expected = "0", []
         if how == "rollback":
             more.append(Rollback(t=later_s, run=RUN, attempt=0, to_step=back, reason="operator"))
         else:
-            attempt = "1"
+            attempt, failed_s = "1", float(ends_s[-1]) + 1
+            expected.append(Expected(detectors=("failure",), subjects=("run",), since_us=round(failed_s * 1e6)))
             more += [
-                Failure(t=float(ends_s[-1]) + 1, run=RUN, attempt=0, category="gpu"),
+                Failure(t=failed_s, run=RUN, attempt=0, category="gpu"),
                 AttemptStart(t=later_s, run=RUN, attempt=1, resume_step=back),
             ]
         first = step_columns(ends_s, np.full(800, STEP_S), loss=values)
         second = step_columns(again_s, np.full(len(again), STEP_S), loss=again, first_step=back + 1, attempt=attempt)
-        return Told((), [first, second], more)
+        return Told(expected, [first, second], more)
 
     return make
 

@@ -71,6 +71,8 @@ def done_again(difference: float, *, deterministic: bool) -> Callable[[int], Tol
         for attempt, first in enumerate((1, 200, 260)):
             if attempt:
                 events.append(Failure(t=t + 1, run=RUN, attempt=attempt - 1, category="gpu"))
+                failed_us = round((t + 1) * SECOND_US)
+                expected.append(Expected(detectors=("failure",), subjects=("run",), since_us=failed_us))
                 t += 120.0
                 events.append(AttemptStart(t=t, run=RUN, attempt=attempt, resume_step=first - 1))
             last = 320 if attempt < 2 else 400

@@ -113,6 +113,7 @@ class Tale:
 
     def fail(self, *, category: str = "gpu", node: str | None = None) -> None:
         """The attempt dies."""
+        self.expect("failure", subjects=("run",))
         self.events.append(Failure(t=self.t, run=RUN, attempt=self.attempt, category=category, node=node))
 
     def stop(self) -> None:

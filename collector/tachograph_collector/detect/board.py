@@ -13,7 +13,15 @@ from msgspec import Struct, field
 
 from tachograph_collector.detect.consequences import cause_of
 from tachograph_collector.detect.settings import Common
-from tachograph_collector.detect.verdict import SEVERITIES, Change, Cost, Incident, Verdict, incident_id
+from tachograph_collector.detect.verdict import (
+    SEVERITIES,
+    Change,
+    Cost,
+    Incident,
+    Severity,
+    Verdict,
+    incident_id,
+)
 
 SECOND_US: Final = 1_000_000
 RECENT: Final = 50
@@ -37,6 +45,8 @@ class BoardState(Struct):
 
     open: list[Incident] = field(default_factory=list)
     closed: list[Incident] = field(default_factory=list)
+    others: list[Incident] = field(default_factory=list)
+    """What was found elsewhere, not told here: it explains what is."""
     num_forgotten: int = 0
     sights: dict[str, Sight] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
@@ -51,6 +61,7 @@ class Board:
         self._update_us = round(settings.update_s * SECOND_US)
         self._open = {(one.detector, one.subject): one for one in state.open}
         self._closed = state.closed
+        self._others = state.others
         self.num_forgotten = state.num_forgotten
         self.sights = state.sights
         self._changes = state.changes
@@ -59,7 +70,9 @@ class Board:
 
     def state(self) -> BoardState:
         """What ``__init__`` goes on from."""
-        return BoardState(list(self._open.values()), self._closed, self.num_forgotten, self.sights, self._changes)
+        return BoardState(
+            list(self._open.values()), self._closed, self._others, self.num_forgotten, self.sights, self._changes
+        )
 
     def sight(self, detector: str, state: str, reason: str = "") -> Sight:
         """Note how well ``detector`` sees."""
@@ -125,8 +138,24 @@ class Board:
         self._changes.append(Change("updated", after))
 
     def recent(self) -> list[Incident]:
-        """The open incidents, and the last that are over."""
-        return [*self._open.values(), *self._closed[-RECENT:]]
+        """The open incidents, the last that are over, and those found elsewhere."""
+        return [*self._open.values(), *self._closed[-RECENT:], *self._others]
+
+    def know(self, incident: Incident) -> Incident:
+        """Take an incident that was found elsewhere, as it is now: what follows from it is said to.
+
+        Gives it back with what it follows from itself.
+        """
+        before = next((one for one in self._others if one.incident_id == incident.incident_id), None)
+        cause_id = incident.consequence_of or (None if before is None else before.consequence_of)
+        if cause_id is None:
+            cause = cause_of(incident, self.recent())
+            cause_id = None if cause is None else cause.incident_id
+        after = msgspec.structs.replace(incident, consequence_of=cause_id)
+        self._others = [one for one in self._others if one.incident_id != incident.incident_id][-RECENT + 1 :]
+        self._others.append(after)
+        self._link(after)
+        return after
 
     def _cause(self, verdict: Verdict) -> str | None:
         if verdict.consequence_of is not None:
@@ -147,11 +176,18 @@ class Board:
                 self._changes.append(Change("updated", after))
 
     def clear(
-        self, at_us: int, detector: str, subject: str, outcome: str = "recovered", cost: Cost | None = None
+        self,
+        at_us: int,
+        detector: str,
+        subject: str,
+        outcome: str = "recovered",
+        cost: Cost | None = None,
+        severity: Severity | None = None,
     ) -> None:
         """What was open of this subject is over; nothing happens where nothing was.
 
         ``cost`` is what it came to, where that is more than was said last. What is withdrawn has cost nothing.
+        ``severity`` is what is left of it, where that is less than it was.
         """
         before = self._open.pop((detector, subject), None)
         if before is None:
@@ -161,6 +197,7 @@ class Board:
             cleared_us=max(at_us, before.opened_us),
             updated_us=max(at_us, before.updated_us),
             outcome=outcome,
+            severity=severity or before.severity,
             cost=None if outcome.startswith("withdrawn") else cost or before.cost,
         )
         self._closed.append(after)

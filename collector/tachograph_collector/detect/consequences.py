@@ -23,15 +23,28 @@ EXPLAINS: Final = 0.5
 
 
 class Rule(Struct, frozen=True):
-    """``effect`` follows from an incident of ``cause`` that began before it and was not over for ``after_us``."""
+    """``effect`` follows from an incident of ``cause`` that began before it and was not over for ``after_us``.
+
+    ``early_us``: it may seem to have begun so long before its cause, which is known by another clock.
+    """
 
     effect: str
     cause: str
     after_us: int = 0
     same_node: bool = False
+    early_us: int = 0
 
 
 RULES: Final = (
+    Rule("dead_node", "xid", 10 * MINUTE_US, same_node=True, early_us=MINUTE_US),
+    Rule("dead_node", "node_health", 10 * MINUTE_US, same_node=True, early_us=MINUTE_US),
+    Rule("failure", "dead_node", 10 * MINUTE_US, early_us=MINUTE_US),
+    Rule("failure", "xid", 10 * MINUTE_US, same_node=True),
+    Rule("failure", "node_health", 10 * MINUTE_US, same_node=True),
+    Rule("failure", "hang", 10 * SECOND_US),
+    Rule("failure", "nan", 10 * SECOND_US),
+    Rule("hang", "dead_node", 10 * MINUTE_US, early_us=MINUTE_US),
+    Rule("job_slow", "dead_node", 10 * MINUTE_US, early_us=MINUTE_US),
     Rule("nan", "loss_spike", 10 * MINUTE_US),
     Rule("nan", "grad_norm", 10 * MINUTE_US),
     Rule("loss_spike", "nan", 10 * MINUTE_US),
@@ -54,7 +67,9 @@ def cause_of(effect: Verdict | Incident, incidents: Iterable[Incident]) -> Incid
     """
     real = [one for one in incidents if not one.is_withdrawn and one.detector != effect.detector]
     if effect.detector == "job_slow":
-        return _newest(one for one in real if _explains(one, effect))
+        found = _newest(one for one in real if _explains(one, effect))
+        if found is not None:
+            return found
     for rule in RULES:
         if rule.effect == effect.detector:
             found = _newest(one for one in real if _fits(rule, one, effect))
@@ -75,7 +90,7 @@ def _fits(rule: Rule, cause: Incident, effect: Verdict | Incident) -> bool:
     since_us = _since_us(effect)
     return (
         cause.detector == rule.cause
-        and cause.opened_us <= since_us
+        and cause.opened_us <= since_us + rule.early_us
         and (cause.cleared_us is None or since_us - cause.cleared_us <= rule.after_us)
         and (not rule.same_node or (cause.node is not None and cause.node == effect.node))
     )

@@ -84,6 +84,15 @@ class Detectors:
         if run in self._runs:
             self._runs[run].goodput.judge(books, details, now_us, is_final=is_final)
 
+    def know(self, run: str, incident: Incident) -> Incident:
+        """Take an incident that was found elsewhere, as it is now, so that what follows from it is said to.
+
+        Gives it back with what it follows from itself.
+        """
+        if run not in self._runs:
+            self._runs[run] = RunDetectors(run, self._of(run))
+        return self._runs[run].board.know(incident)
+
     @property
     def num_pending(self) -> int:
         """How many step records are held to be judged in order."""

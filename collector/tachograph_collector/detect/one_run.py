@@ -25,6 +25,7 @@ from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
 from tachograph_collector.detect.corruption import CorruptionDetector, CorruptionState
 from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
+from tachograph_collector.detect.failure import FailureDetector, FailureState
 from tachograph_collector.detect.goodput import GoodputDetector, GoodputState
 from tachograph_collector.detect.hang import HangDetector, HangState
 from tachograph_collector.detect.job_slow import JobSlowDetector, JobSlowState
@@ -54,6 +55,7 @@ class RunState(Struct):
     job_slow: JobSlowState = field(default_factory=JobSlowState)
     saves: SavesState = field(default_factory=SavesState)
     restarts: RestartsState = field(default_factory=RestartsState)
+    failure: FailureState = field(default_factory=FailureState)
     goodput: GoodputState = field(default_factory=GoodputState)
     periodic: PeriodicState = field(default_factory=PeriodicState)
     nodes: NodeHealthState = field(default_factory=NodeHealthState)
@@ -83,6 +85,7 @@ class RunDetectors:
         self._slow = JobSlowDetector(settings.job_slow, self.board, self._course, state.job_slow)
         self._periodic = PeriodicDetector(settings.periodic_slow, self.board, self._course, state.periodic)
         self._saves = SavesDetector(settings.checkpoints, settings.retention, self.board, self._course, state.saves)
+        self._failure = FailureDetector(settings.common, self.board, self._course, state.failure)
         self._restarts = RestartsDetector(settings.restarts, self.board, self._course, state.restarts)
         self.goodput = GoodputDetector(
             settings.goodput, settings.interval, settings.restart_phase, self.board, self._course, state.goodput
@@ -112,6 +115,7 @@ class RunDetectors:
             self._slow.state,
             self._saves.state,
             self._restarts.state,
+            self._failure.state,
             self.goodput.state,
             self._periodic.state,
             self._nodes.state,
@@ -184,6 +188,7 @@ class RunDetectors:
         """Nothing happened until ``to_us``."""
         self._hang.advance(to_us, not_before_us)
         self._saves.advance(to_us, not_before_us)
+        self._failure.advance(to_us)
         self._restarts.advance(to_us)
         self._nodes.advance(to_us)
         self._corruption.advance(to_us)
@@ -249,6 +254,7 @@ class RunDetectors:
         self._periodic.hear(event)
         self._hang.hear(event)
         self._saves.hear(event)
+        self._failure.hear(event)
         self._restarts.hear(event)
         self._nodes.hear(event)
         self._corruption.hear(event)
@@ -258,6 +264,7 @@ class RunDetectors:
         self._loss.reset(at_us)
         self._nodes.begin(at_us)
         self._corruption.begin(at_us)
+        self._failure.begin(at_us)
         self._restarts.end(at_us)
         self._course.begin(name, at_us)
         self._hang.reset(at_us)
@@ -322,6 +329,7 @@ class RunDetectors:
             stride = None if before is None else (int(steps.step[place]) - before) / float(steps.count[place])
             self._hang.step(float(steps.dur_s[place]), stride)
             point = self._point(steps, place, is_eligible)
+            self._failure.step(point)
             self._slow.step(point)
             self._periodic.step(point)
             if course.loss_lead in (None, course.lead):

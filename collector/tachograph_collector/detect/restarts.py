@@ -139,7 +139,8 @@ class RestartsDetector:
             is_of_node = one.node is not None and one.node == failure.node
             ended = one.detector in ("hang", "nan") and (one.cleared_us is None or at_us - one.cleared_us <= LEEWAY_US)
             shown = one.detector in ("xid", "node_health") and is_of_node and at_us - one.opened_us <= SHOWN_US
-            if not one.is_withdrawn and one.opened_us <= at_us and (ended or shown):
+            is_death = one.detector == "dead_node" and at_us - one.opened_us <= SHOWN_US
+            if not one.is_withdrawn and one.opened_us <= at_us and (ended or shown or is_death):
                 return one.incident_id
         return None
 

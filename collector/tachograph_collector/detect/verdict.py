@@ -63,7 +63,7 @@ class Incident(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detector: str
     subject: str
     severity: Severity
-    """The worst it has been."""
+    """The worst it has been; of a failure that training has resumed from, what is left of it."""
     opened_us: int
     """When it began, as far as can be said; it was found at ``found_us``."""
     found_us: int

@@ -21,7 +21,7 @@ class Label(Struct, frozen=True, kw_only=True):
     detectors: tuple[str, ...] = ()
     """An incident of any of these finds it. Empty: nothing must be said of it (a short pause)."""
     subjects: tuple[str, ...] = ()
-    """``run``, ``rank 7``, ``node n3``, ``group``; any of them. Empty: whatever is named."""
+    """``run``, ``rank 7``, ``node n3``; any of them. Empty: whatever is named."""
     node: str | None = None
     rank: int | None = None
     consequences: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ class Label(Struct, frozen=True, kw_only=True):
 
 
 _FOUND_BY: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    kinds.NodeDeath: (("dead_node",), ("hang", "job_slow", "straggler", "restart_loop")),
-    kinds.FrozenRank: (("hang",), ("job_slow", "restart_loop")),
-    kinds.Crash: ((), ("restart_loop",)),
+    kinds.NodeDeath: (("dead_node",), ("failure", "hang", "job_slow", "straggler", "restart_loop")),
+    kinds.FrozenRank: (("hang",), ("failure", "job_slow", "restart_loop")),
+    kinds.Crash: (("failure",), ("restart_loop",)),
     kinds.Straggler: (("straggler", "straggler_episode"), ("job_slow", "unexplained_loss")),
     kinds.HiddenStraggler: (("straggler", "straggler_episode"), ("job_slow", "unexplained_loss")),
     kinds.SlowJob: (("job_slow",), ("unexplained_loss",)),
@@ -58,7 +58,7 @@ _FOUND_BY: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     kinds.SlowSave: (("checkpoint_slow",), ()),
     kinds.ClockJump: (("node_health",), ()),
     kinds.NodePause: ((), ("straggler_episode", "job_slow", "hang")),
-    kinds.Xid: (("xid", "node_health"), ()),
+    kinds.Xid: (("xid", "node_health"), ("failure",)),
 }
 """Which detectors find a fault, and which may speak of it besides."""
 
@@ -68,7 +68,7 @@ def label_of(
 ) -> Label:
     """The label of a fault of one subject: the rank, if there is one, else the node, else the run.
 
-    A frozen rank may also be found as its node's, or as the whole run's hang.
+    A frozen rank may also be found as its node's, or as the whole run's hang. A crash stops the run.
     """
     detectors, consequences = _FOUND_BY[type(fault)]
     subjects: tuple[str, ...] = ()
@@ -76,6 +76,8 @@ def label_of(
         pass
     elif isinstance(fault, kinds.FrozenRank):
         subjects = (f"rank {rank}", "run", f"node {node}")
+    elif isinstance(fault, kinds.Crash):
+        subjects = ("run",)
     elif rank is not None:
         subjects = (f"rank {rank}",)
     elif node is not None:

@@ -169,7 +169,7 @@ class _Teller:
                 self._silent.append((at_us, end_us, frozenset(away)))
                 long = fault.for_s >= DEAD_AFTER_S + 2 * beat_s
                 is_group = len(nodes) >= GROUP_LEAST and num > GROUP_SHARE * len(nodes)
-                subjects = ("run", "group") if is_group else tuple(f"node {node}" for node in away)
+                subjects = ("run",) if is_group else tuple(f"node {node}" for node in away)
                 unsure = not long and fault.for_s >= DEAD_AFTER_S - beat_s
                 self.labels.append(
                     Label(
@@ -178,7 +178,7 @@ class _Teller:
                         until_s=end_us / 1e6,
                         detectors=("dead_node",) if long else (),
                         subjects=subjects if long else (),
-                        consequences=("dead_node", "hang") if long or unsure else (),
+                        consequences=("dead_node", "failure", "hang") if long or unsure else (),
                     )
                 )
             case kinds.CollectorPause():

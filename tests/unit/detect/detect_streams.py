@@ -110,6 +110,11 @@ def noisy_loss(num: int, *, scale: float = 0.02, seed: int = 1, heavy: bool = Fa
 
 
 def found(events: Sequence[AnyEvent], settings: Settings | None = None) -> list[Incident]:
+    """The incidents of a finished log but for failures, which are told to it and have tests of their own."""
+    return [one for one in all_found(events, settings) if one.detector != "failure"]
+
+
+def all_found(events: Sequence[AnyEvent], settings: Settings | None = None) -> list[Incident]:
     """The incidents of a finished log."""
     detectors = Detectors(settings)
     detectors.add(events)

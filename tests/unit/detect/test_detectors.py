@@ -6,7 +6,7 @@ import random
 
 import msgspec
 import pytest
-from detect_streams import RUN, T0, Slow, found, live, losses, noisy_loss, ranks
+from detect_streams import RUN, T0, Slow, all_found, found, live, losses, noisy_loss, ranks
 from tachograph_agent.events import Heartbeat, RunStart, Step
 from tachograph_collector.detect import Detectors, SettingsError, StateError, settings_from
 
@@ -33,8 +33,8 @@ def ends(changes):
 
 def test_the_same_events_give_the_same_incidents_however_they_come():
     events = eventful()
-    expected = found(events)
-    assert {one.detector for one in expected} == {"straggler", "loss_spike", "hang", "nan"}
+    expected = all_found(events)
+    assert {one.detector for one in expected} == {"straggler", "loss_spike", "hang", "nan", "failure"}
     shuffled = events * 2
     random.Random(1).shuffle(shuffled)
     detectors = Detectors()
@@ -49,7 +49,7 @@ def test_live_tells_the_same_as_the_recording_and_each_opening_once():
     told = live(events, 1.0)
     opened = [one.incident.incident_id for one in told if one.what == "opened"]
     assert len(opened) == len(set(opened))
-    expected = list(found(events))
+    expected = all_found(events)
     assert set(opened) >= {one.incident_id for one in expected}
     assert [one for one in ends(told) if one[0] != "hang"] == sorted(
         (one.detector, one.subject, one.opened_us, one.cleared_us, one.outcome)

@@ -131,7 +131,7 @@ def test_partition_keeps_steps_back_and_loses_heartbeats() -> None:
         elif delivery.happened_s - START_S < 299:
             assert delivery.arrives_s <= delivery.happened_s + 1
     [label] = run.labels
-    assert (label.detectors, label.subjects) == (("dead_node",), ("run", "group"))
+    assert (label.detectors, label.subjects) == (("dead_node",), ("run",))
 
 
 def test_short_partition_is_labelled_as_nothing_to_be_said() -> None:
