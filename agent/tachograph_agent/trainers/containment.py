@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers import eventlog
 from tachograph_agent.trainers.base import Context
+from tachograph_agent.trainers.encodings import decoded
 from tachograph_agent.trainers.eventlog import EventLogStream
 from tachograph_agent.trainers.files import ReadingError, WholeLines
 from tachograph_agent.trainers.trainerlog import TrainerLogStream
@@ -64,7 +65,7 @@ def _lines(stream: TrainerLogStream, place: _Place) -> Iterator[str]:
     for source in stream.sources:
         place.file, place.line_number = source.name, 0
         for chunk, too_long in WholeLines(source.blocks(_quiet)):
-            lines = [""] if too_long else chunk.decode("utf-8", errors="replace").removesuffix("\n").split("\n")
+            lines = [""] if too_long else decoded(chunk).removesuffix("\n").split("\n")
             for line in lines:
                 place.line_number += 1
                 yield from line.rstrip("\r").split("\r")

@@ -1,4 +1,4 @@
-"""Opening what a log lies in: a file, a pipe or standard input; plain, gzip or zstd; never more than a block at a time.
+"""Opening what a log lies in: a file, a pipe or standard input, however packed and encoded; a block at a time.
 
 A ``Source`` can be read again and again: what can't be (a pipe) is spooled to a temporary file first. It covers what
 was there when it was opened, so a file that goes on growing is read up to the size it had.
@@ -12,11 +12,16 @@ import stat
 import sys
 import tempfile
 import weakref
-import zlib
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Final
+
+from tachograph_agent.trainers.encodings import as_utf8, utf16_of
+from tachograph_agent.trainers.packing import SUFFIXES, is_packed, unpacked
+from tachograph_agent.trainers.problems import MissingExtraError, ReadingError
+
+__all__ = ["MissingExtraError", "ReadingError", "Source", "WholeLines", "in_directory"]
 
 BLOCK_BYTES: Final = 64 * 1024
 HEAD_BYTES: Final = 64 * 1024
@@ -26,25 +31,7 @@ MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 
 MAX_NEIGHBOURS: Final = 2000
 """Names of a directory that a misspelt one is compared with."""
-_ZSTD_INPUT_BYTES: Final = 1024  # a block of zstd can swell 30,000 times: small bites keep the memory bounded
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_COMPRESSED_SUFFIXES: Final = {".gz", ".zst", ".zstd"}
-
 Note = Callable[[str], None]
-
-
-def is_packed(head: bytes) -> bool:
-    """Whether a file that begins so is compressed."""
-    return head.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
-
-
-class ReadingError(Exception):
-    """A log that can't be read at all. The message says which, why, and what to do."""
-
-
-class MissingExtraError(ReadingError):
-    """Something that an extra of the package brings is needed and not installed."""
 
 
 class Source:
@@ -85,27 +72,23 @@ class Source:
         if self.path == "-":
             return "stdin"
         path = Path(self.path)
-        if path.suffix in _COMPRESSED_SUFFIXES:
+        if path.suffix in SUFFIXES:
             path = path.with_suffix("")
         return path.stem or path.name
 
     def blocks(self, note: Note, *, keep_open: bool = True) -> Iterator[bytes]:
-        """The content, decompressed, in blocks; ``note`` is told where it was cut off or damaged.
+        """The content, decompressed and in UTF-8, in blocks; ``note`` is told where it was cut off or damaged.
 
         With ``keep_open=False`` the file is opened anew for each block, so that thousands can be read side by side.
         """
         raw = self._raw_blocks(note, 0, keep_open=keep_open)
         first = next(raw, b"")
-        if first.startswith(_GZIP_MAGIC):
-            return _gunzip(first, raw, self.name, note)
-        if first.startswith(_ZSTD_MAGIC):
-            return _unzstd(first, raw, self.name, note)
-        return _chain(first, raw)
+        return as_utf8(unpacked(first, raw, self.name, note), self.name, note)
 
     def plain(self) -> bool:
-        """Whether the content lies there uncompressed, so that an offset into it can be gone to."""
+        """Whether the content lies there as ``blocks`` gives it, so that an offset into it can be gone to."""
         start = next(self._raw_blocks(_quiet, 0, keep_open=True), b"")
-        return not start.startswith((_GZIP_MAGIC, _ZSTD_MAGIC))
+        return not is_packed(start) and utf16_of(start) is None
 
     def at(self, offset: int, length: int) -> bytes:
         """``length`` bytes of an uncompressed source from ``offset``, fewer if it has been truncated since."""
@@ -196,63 +179,6 @@ def _near(path: str) -> str:
     if like:
         return f"; did you mean {missing.parent / like[0]}?"
     return "" if missing == Path(path) else f"; there is no {missing}"
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest
-
-
-def _gunzip(first: bytes, rest: Iterator[bytes], name: str, note: Note) -> Iterator[bytes]:
-    """The members of a gzip file one after the other, in bounded pieces; what could be read of a damaged one counts."""
-    member = zlib.decompressobj(wbits=31)
-    try:
-        for block in _chain(first, rest):
-            data = block
-            while data:
-                if member.eof:
-                    data = data.lstrip(b"\0")  # tapes and block devices pad with zeros
-                    if not data:
-                        break
-                    member = zlib.decompressobj(wbits=31)
-                plain = member.decompress(data, BLOCK_BYTES)
-                if plain:
-                    yield plain
-                data = member.unused_data if member.eof else member.unconsumed_tail
-    except zlib.error as error:
-        note(f"{name}: damaged gzip ({error}); what came before the damage counts, the rest can't be read")
-        return
-    if not member.eof:
-        if plain := member.flush():
-            yield plain
-        note(f"{name}: the gzip file is cut off; what could be read of it counts, the rest is missing")
-
-
-def _unzstd(first: bytes, rest: Iterator[bytes], name: str, note: Note) -> Iterator[bytes]:
-    """The frames of a zstd file one after the other; what could be read of a damaged one counts."""
-    try:
-        import zstandard
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name}: compressed with zstd, which needs an extra: pip install 'tachograph[zstd]'"
-        ) from error
-    frame = zstandard.ZstdDecompressor().decompressobj()
-    try:
-        for block in _chain(first, rest):
-            for start in range(0, len(block), _ZSTD_INPUT_BYTES):
-                data = block[start : start + _ZSTD_INPUT_BYTES]
-                while data:
-                    if frame.eof:
-                        frame = zstandard.ZstdDecompressor().decompressobj()
-                    if plain := frame.decompress(data):
-                        yield plain
-                    data = frame.unused_data if frame.eof else b""
-    except zstandard.ZstdError as error:
-        note(f"{name}: damaged zstd ({error}); what came before the damage counts, the rest can't be read")
-        return
-    if not frame.eof:
-        note(f"{name}: the zstd file is cut off; what could be read of it counts, the rest is missing")
 
 
 class WholeLines:

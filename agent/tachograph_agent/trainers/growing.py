@@ -15,14 +15,13 @@ from typing import Final
 from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers import eventlog, registry
 from tachograph_agent.trainers.base import Context, SkippedLine
-from tachograph_agent.trainers.files import HEAD_BYTES, ReadingError, is_packed
+from tachograph_agent.trainers.files import HEAD_BYTES, ReadingError
 from tachograph_agent.trainers.logtail import MAX_LINE_BYTES, LogTail
+from tachograph_agent.trainers.packing import is_packed
 from tachograph_agent.trainers.pattern import PatternLog
 from tachograph_agent.trainers.pattern_file import load
 from tachograph_agent.trainers.zones import local_zone
 
-WEAK: Final = "failures"
-"""A format that a few lines of any log may look like: it is believed only when there is enough to judge."""
 _MOST_HELD: Final = 512
 
 Read = Callable[[Iterable[str], Context], Iterator[AnyEvent]]
@@ -169,7 +168,7 @@ class GrowingLog:
                 f"{self.path}: a binary file, not a format I know; 'tachograph formats' lists those known"
             )
         found = registry.recognise(head)
-        if found is not None and (found != WEAK or is_enough):
+        if found is not None and (found != registry.WEAK or is_enough):
             self.format = found
         elif is_enough:
             raise ReadingError(

@@ -13,6 +13,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from tachograph_agent.trainers.encodings import decoded
+
 BLOCK_BYTES = 256 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 """A line that grows beyond this without an end is passed over and counted."""
@@ -168,7 +170,7 @@ def _is_at(descriptor: int, place: Place) -> bool:
 
 def _lines(data: bytes) -> list[str]:
     """Decoded lines without their ends; a carriage return ends one too: progress bars are made of them."""
-    text = data.decode("utf-8", errors="replace").removesuffix("\n").removeprefix("\ufeff")
+    text = decoded(data).removesuffix("\n").removeprefix("\ufeff")
     if "\r" not in text:
         return text.split("\n")
     return [piece for line in text.split("\n") for piece in line.rstrip("\r").split("\r")]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tachograph_agent.events import AnyEvent
-from tachograph_agent.trainers import eventlog, outage_tables, registry, tensorboard
+from tachograph_agent.trainers import eventlog, outage_tables, registry, rotation, tensorboard
 from tachograph_agent.trainers.base import NUM_REPORTED_SKIPS, Context, SkippedLine
 from tachograph_agent.trainers.containment import chunks_of
 from tachograph_agent.trainers.eventlog import EventLogStream
@@ -218,7 +218,11 @@ def open_log(
     if tables:
         raise outage_tables.OutageTableError(tables)
     first = Path(str(paths[0]))
-    default_run = first.resolve().name if first.is_dir() else files[0].source.stem
+    if len(files) == len(paths) == 1 and (beside := rotation.siblings(str(first))):
+        parts = _some([Path(each).name for each in beside])
+        notes.append(f"{parts}: may be earlier parts of {first.name}, and were not read; name them too to read all.")
+    files, newest = _parts_in_order(files, notes)
+    default_run = first.resolve().name if first.is_dir() else newest.source.stem
     options = _Options(run or default_run, tz, start_unix_seconds, year)
     streams: list[Stream] = []
     for name, group in groupby(sorted(files, key=lambda file: file.format), key=lambda file: file.format):
@@ -235,6 +239,25 @@ def open_log(
             kind = TensorBoardStream if name == tensorboard.NAME else TrainerLogStream
             streams.append(kind(adapter, sources, context))
     return Reading(files, streams, notes)
+
+
+def _parts_in_order(files: list[LogFile], notes: list[str]) -> tuple[list[LogFile], LogFile]:
+    """The files with each log's rotated parts before it, the oldest first; and the file that names the run.
+
+    A part that alone looks like failure lines is read as what its log is.
+    """
+    by_path = {file.source.path: file for file in files}
+    if len(by_path) < len(files):
+        return files, files[0]
+    of = rotation.parts(list(by_path))
+    newest = by_path[of.get(files[0].source.path, files[0].source.path)]
+    if of and any(file.format != eventlog.NAME for file in files):
+        names = _some([Path(each).name for each in rotation.oldest_first(list(by_path)) if each in of])
+        notes.append(f"{names}: taken for earlier parts of a rotated log, and read before it, the oldest first.")
+    for part, log in of.items():
+        if by_path[part].format == registry.WEAK:
+            by_path[part] = LogFile(by_path[part].source, by_path[log].format)
+    return [by_path[path] for path in rotation.oldest_first(list(by_path))], newest
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from tachograph_agent.trainers import eventlog, tensorboard, tensorboard_files
 from tachograph_agent.trainers.base import Adapter
+from tachograph_agent.trainers.encodings import decoded
 from tachograph_agent.trainers.files import ReadingError
 
 ADAPTERS: Final[tuple[str, ...]] = (
@@ -51,6 +52,8 @@ ADAPTERS: Final[tuple[str, ...]] = (
     "pattern:PatternLog",
 )
 
+WEAK: Final = "failures"
+"""A format that a few lines of any log may look like."""
 PATTERN: Final = "pattern"
 """The format that a pattern file describes."""
 NOT_FOLLOWED: Final = {
@@ -105,7 +108,7 @@ def recognise(head: bytes) -> str | None:
 
 def text_of(head: bytes) -> str:
     """The beginning of a file as text for recognition: a line for each that is read."""
-    return head.decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return decoded(head).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def is_binary(head: bytes) -> bool:

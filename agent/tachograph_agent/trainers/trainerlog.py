@@ -8,6 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers.base import Adapter, Context
+from tachograph_agent.trainers.encodings import decoded
 from tachograph_agent.trainers.files import MAX_LINE_BYTES, Source, WholeLines
 
 _NUM_EVENTS_PER_CHUNK: Final = 512
@@ -97,7 +98,7 @@ class TrainerLogStream:
                     context.skip(num_given, reason)
                     yield ""  # one line, so that the adapter's count of lines stays right
                     continue
-                text = chunk.decode("utf-8", errors="replace").removesuffix("\n")
+                text = decoded(chunk).removesuffix("\n")
                 if num_given == context.file_begins:
                     text = text.removeprefix("\ufeff")
                 if "\r" not in text:
