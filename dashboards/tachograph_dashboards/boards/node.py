@@ -129,14 +129,13 @@ def node(public_url: str | None = None) -> Dashboard:
                     "cps", at_least=0,
                 ),
                 curves(
-                    "Health",
-                    "Findings of each check in the last hour. A check that finds again and again: its incident above "
-                    "says what to do.",
+                    "Checks of health",
+                    "Checks of this node by their state. ok and absent (nothing here to look at) are as they should "
+                    "be; blind, failed or hung ones can't look: the agent's log says why. What they find is above.",
                     [
                         prom(
-                            f"sum by (check, severity) "
-                            f"(increase(tachograph_agent_health_findings_total{{{_MINE}}}[1h]))",
-                            "{{check}} {{severity}}",
+                            f"count by (state) (max by (check, state) (tachograph_agent_health_check{{{_MINE}}}) == 1)",
+                            "{{state}}",
                         )
                     ],
                     "none", at_least=0,
