@@ -62,6 +62,16 @@ STARTS: Final = ("unix_start", "start", "start_time", "started", "started_at")
 PROCESSES: Final = ("pid", "attempt", "job_id", "jobid", "restart")
 _YEAR_OR_SECONDS: Final = re.compile(r"\d{4}-\d\d?(?:-\d\d?)?|\d{9,11}(?:\.\d+)?")
 _MOST_COLUMNS: Final = 150
+_OUTAGE_WORDS: Final = re.compile(
+    r"crash|fail|fault|\berror|\bh[au]ng\b|deadlock|outage|restart|interrupt|maintenance|abort|time-?out|preempt|kill|"
+    r"\bxid|\becc\b|\boom\b|out of memory|\bgpu|\bnccl\b|\bnode\b|\bhost\b|\bnic\b|off the bus|watchdog|corrupt|"
+    r"\bdown\b",
+    re.IGNORECASE,
+)
+"""Many tables have a date and an event, or a name and a count: one of outages says so somewhere in its first rows."""
+_OUTAGE_NAMES: Final = re.compile(r"fail|fault|outage|interrupt|incident|downtime|root.cause|restart|(?<![a-z])lost")
+_OF_GPUS: Final = frozenset({"gpu", "gpu_id", "gpu_serial", "device", "device_id"})
+_OF_PROGRAMS: Final = frozenset({"command", "cmd", "args", "user", "%cpu", "name"})
 _COST: Final = re.compile(r"(?:time_)?(?:lost|downtime|outage)\b|(?:time_)?(?:lost|downtime|outage)_")
 _IN_ORDER: Final = ("sacct", "facts", "devices", "incidents", "causes", "attempts")
 """A header can be of several kinds: the more special one goes first."""
@@ -122,7 +132,7 @@ def _could_be(kind: str, names: Sequence[str]) -> bool:
         count = first_of(COUNTS, names)
         return count is not None and any(name in CAUSES for name in names if name != count)
     start = first_of(STARTS, names)
-    return start is not None and first_of(PROCESSES, names) is not None
+    return start is not None and first_of(PROCESSES, names) is not None and not _OF_PROGRAMS & set(names)
 
 
 def _is_of(kind: str, names: Sequence[str], told: Sequence[Mapping[str, str]]) -> bool:
@@ -134,16 +144,24 @@ def _is_of(kind: str, names: Sequence[str], told: Sequence[Mapping[str, str]]) -
         return all(row.get(state, "A")[:1].isupper() for row in told)
     if kind == "causes":
         count = first_of(COUNTS, names) or ""
-        return all(integer(row.get(count, "")) is not None for row in told)
+        return all(integer(row.get(count, "")) is not None for row in told) and _tells_of_outages(names, told)
     if kind == "facts":
         return all("fact" in row for row in told)
     columns = {"devices": FAILED_AT, "incidents": WHENS, "attempts": STARTS}[kind]
     when = first_of(columns, names) or ""
     times = [row[when] for row in told if when in row]
-    return (
-        bool(times)
-        and all(_YEAR_OR_SECONDS.match(time) for time in times)
-        and (kind != "incidents" or any(number(row.get(first_event(names), "0")) is None for row in told))
+    if not times or not all(_YEAR_OR_SECONDS.match(time) for time in times):
+        return False
+    if kind == "incidents":
+        event = first_event(names)
+        return any(number(row.get(event, "0")) is None for row in told) and _tells_of_outages(names, told)
+    return kind == "attempts" or bool(_OF_GPUS & set(names)) or _tells_of_outages(names, told)
+
+
+def _tells_of_outages(names: Sequence[str], told: Sequence[Mapping[str, str]]) -> bool:
+    """Whether any name of a column or any cell has a word that only outages have."""
+    return any(map(_OUTAGE_NAMES.search, names)) or any(
+        _OUTAGE_WORDS.search(cell) for row in told for cell in row.values()
     )
 
 
