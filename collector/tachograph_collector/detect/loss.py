@@ -317,7 +317,7 @@ class LossDetector:
             return f"no landed checkpoint lies {steps} steps or more before step {spike.first_step}: wait and see"
         seconds, hours = more.get("go_back_cost_s"), more.get("go_back_cost_gpu_hours")
         cost = "" if not isinstance(seconds, float) else f", which does {seconds / 60:.1f} min of work again"
-        if isinstance(hours, float):
+        if isinstance(hours, float) and hours >= 0.05:
             cost += f" ({hours:.1f} GPU-hours)"
         return (
             f"if it stays, go back to the checkpoint of step {back}{cost}, and skip the batches of steps "

@@ -23,12 +23,14 @@ const TO_DO = {
 /** What is said of what to do, by whether it can still be done. */
 export const heading = (summary) => (summary.status === "running" ? "What to do" : "Judgement");
 
-/** {text, role, since, sub} of what goes on; `segment` is the last of the run. */
-export function doing(summary, segment) {
+/** {text, role, since, sub} of what goes on; `segment` is the last that is booked, and an open hang goes on from there. */
+export function doing(summary, segment, incidents = []) {
   if (summary.status !== "running") {
     const bad = ["failed", "abandoned"].includes(summary.status);
     return { text: { completed: "Completed", failed: "Failed", cancelled: "Cancelled", abandoned: "Abandoned: nothing was heard of it" }[summary.status] ?? words(summary.status), role: bad ? "lost" : "idle", since: summary.end, sub: null };
   }
+  const hang = incidents.find((each) => each.detector === "hang" && isOpen(each));
+  if (hang && segment?.account !== "restart") return { text: DOING.stall, role: "restart", since: hang.opened_at, sub: "stall" };
   if (!segment) return { text: "Running", role: "kept", since: null, sub: null };
   const text = (segment.account === "restart" && DOING[segment.sub]) || DOING[segment.account] || words(segment.sub);
   return { text, role: segment.account, since: segment.start, sub: segment.sub };

@@ -169,7 +169,8 @@ export function lines(label, options) {
     element: h("figure", { class: "chart" }, h("figcaption", null, options.title ?? label), keys, box, explored.readout, details),
     draw(columns) {
       data = columns;
-      box.hidden = !data[0].length;
+      const isLine = x === "time" && !series.some((each) => each.points);
+      box.hidden = !data[0].length || (isLine && data[0].length === 1); // one point makes no line, and an axis of years
       render();
       if (document.activeElement !== box) explored.leave();
       if (!data[0].length) explored.readout.textContent = options.empty ?? "Nothing of this was told.";

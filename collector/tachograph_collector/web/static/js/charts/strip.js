@@ -39,7 +39,7 @@ export function strip(label, onZoom) {
       onZoom(middle - half, middle + half);
     }),
     reset: onZoom && (() => onZoom(null)),
-    rest: () => (rows.length ? `${rows.length} stretches of ${duration(every)}; arrow keys or pointer say what each was${onZoom ? ", dragging zooms" : ""}` : "nothing is booked here"),
+    rest: () => (rows.length ? `${rows.length} ${rows.length === 1 ? "stretch" : "stretches"} of ${duration(every)}; arrow keys or pointer say what each was${onZoom ? ", dragging zooms" : ""}` : "nothing is booked here"),
   });
 
   function indexAt(px) {
@@ -137,7 +137,7 @@ function heights(row) {
 export function told(row, every) {
   const parts = ACCOUNTS.filter((account) => row[`${account}_s`] > 0).map((account) => `${account} ${duration(row[`${account}_s`])}`);
   const restated = row.revision > 1 ? `; restated ${row.revision - 1} time${row.revision > 2 ? "s" : ""}, at first ${firstly(row)}` : "";
-  return clean(`${time(row.start)}${every > 60 ? ` (${duration(every)})` : ""}: ${parts.join(", ") || "nothing booked"}${restated}${row.incomplete ? "; not complete yet" : ""}`);
+  return clean(`${time(row.start, every < 60)}${every > 60 ? ` (${duration(every)})` : ""}: ${parts.join(", ") || "nothing booked"}${restated}${row.incomplete ? "; not complete yet" : ""}`);
 }
 
 function firstly(row) {

@@ -8,6 +8,7 @@ import { failures } from "./run/failures.js";
 import { head } from "./run/head.js";
 import { model } from "./run/model.js";
 import { range } from "./run/range.js";
+import { everyOf, SHORT_S, stretches } from "./run/stretches.js";
 import { time } from "./run/time.js";
 import { training } from "./run/training.js";
 import { watched } from "./run/watched.js";
@@ -55,12 +56,18 @@ export function run(root, route, signal, fail) {
     }
     const every = STEPS.find((each) => (until - since) / each <= MAX_COLUMNS) ?? STEPS.at(-1);
     const inWindow = view.isZoomed ? { since, until } : {};
+    const isShort = !view.isZoomed && until - since <= SHORT_S;
     const [minutes, last, part] = await Promise.all([
       get(ofRun(title, "/minutes"), { every: `${every / 60}m`, ...inWindow }, signal),
       whole.wall_s > 0 ? get(ofRun(title, "/segments"), { since: Math.max(whole.start, whole.end - 1), limit: 100 }, signal) : { segments: [] },
       view.isZoomed ? get(ofRun(title), { records: false, since, until }, signal) : whole,
     ]);
     Object.assign(view, { minutes: minutes.minutes, every, segment: last.segments.at(-1), part });
+    if (isShort) {
+      const all = await get(ofRun(title, "/segments"), { limit: 5000 }, signal);
+      const fine = everyOf(until - since);
+      if (!all.next) Object.assign(view, { minutes: stretches(all.segments, since, until, fine), every: fine });
+    }
     parts.range.draw(view);
     parts.head.first(view);
     parts.time.draw(view);

@@ -24,7 +24,7 @@ export function head({ title, target }) {
   const targetShare = () => (wanted.value ? Number(wanted.value) / 100 : null);
 
   function sentence(view) {
-    const now = doing(view.whole, view.segment);
+    const now = doing(view.whole, view.segment, view.incidents);
     const since = now.since === null ? "" : view.live ? `${lasting(now.since, view.whole.end)}, since ${clock(now.since, view.whole.end)} UTC` : `${time(now.since)} UTC`;
     const text = `${now.text} ${since}`;
     state.dataset.role = now.role;
@@ -42,11 +42,12 @@ export function head({ title, target }) {
     tick: (view) => sentence({ ...last, whole: view.whole }),
     first(view) {
       last = { ...last, ...view };
-      sentence(view);
+      sentence(last);
       replace(tiles, figures(last));
     },
     second(view) {
       last = { ...last, ...view };
+      sentence(last);
       replace(tiles, figures(last));
       replace(facts, broke(last));
     },
@@ -58,7 +59,7 @@ export function head({ title, target }) {
   };
 
   function broke(view) {
-    const now = doing(view.whole, view.segment);
+    const now = doing(view.whole, view.segment, view.incidents);
     const open = byWeight(view.incidents ?? []).filter(isOpen);
     const stopped = (view.restarts ?? []).at(-1);
     const isDown = view.live && now.role === "restart" && stopped && stopped.resumed_at === null;
