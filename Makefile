@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 TORCH_STAMP := $(VENV)/.torch-installed
 TEST_PROCESSES ?= auto
 
-.PHONY: help demo demo-replay test test-torch proof fuzz check format bench studies boards clean python
+.PHONY: help demo demo-replay test test-torch proof fuzz check format bench studies boards reference clean python
 
 help: ## Say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
