@@ -19,9 +19,9 @@ STARTS_WITHIN_S = 60
 
 
 class Alertmanager:
-    """Runs while its ``with`` block lasts, and keeps alerts to itself."""
+    """Runs while its ``with`` block lasts, and keeps alerts to itself unless ``config`` says otherwise."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n") -> None:
         program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
         if program is None:
             lacking = "needs Alertmanager (Debian: apt install prometheus-alertmanager)"
@@ -29,7 +29,7 @@ class Alertmanager:
             assert "CI" not in os.environ, lacking
             pytest.skip(lacking)
         settings = folder / "alertmanager.yml"
-        settings.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+        settings.write_text(config)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{free.getsockname()[1]}"

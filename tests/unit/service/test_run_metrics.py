@@ -13,10 +13,12 @@ from tachograph_collector.service.figures import written
 from tachograph_collector.service.run_figures import (
     Busy,
     Forecast,
+    Newest,
     RunFigures,
     Straggler,
     Window,
     busy_of,
+    newest_of,
 )
 from tachograph_collector.service.run_metrics import MAX_CAUSES
 from tachograph_collector.store.folded import Booked
@@ -62,6 +64,7 @@ LARGE = RunFigures(
     nodes={"alive": 2040, "suspect": 5, "dead": 3},
     open_incidents={"warning": 2},
     busy=Busy([Straggler(11_017, 4.5), Straggler(3, 4.2)], 3.9),
+    newest=Newest(loss=2.5, grad_norm=0.3, step_s=4.0, tokens_per_s=1e6),
     forecast=Forecast(
         interval_s=600.0,
         mtbf_s=(20_000.0, 12_000.0, 50_000.0),
@@ -161,6 +164,29 @@ def test_the_median_over_a_rank_s_steps_decides_not_one_slow_step() -> None:
     found = busy_of(rank, busy_s)
     assert [(one.rank, one.busy_s) for one in found.slowest] == [(2, 1.5), (1, 1.25), (0, 1.1)]
     assert found.median_s == 1.25
+
+
+def test_training_is_told_as_its_newest_steps_tell_it() -> None:
+    assert told(LARGE, "loss") == 2.5
+    assert told(LARGE, "grad_norm") == 0.3
+    assert told(LARGE, "step_seconds") == 4.0
+    assert told(LARGE, "tokens_per_second") == 1e6
+    assert told(with_books(), "loss") is None
+
+
+def test_loss_is_that_of_the_last_step_that_tells_one_and_tokens_are_those_of_all_ranks() -> None:
+    nan = float("nan")
+    step = np.array([7, 7, 8, 8, 9, 9])
+    step_s = np.array([2.0, 2.0, 2.0, 2.0, 2.0, 8.0])
+    loss = np.array([3.0, nan, 2.0, 4.0, nan, nan])
+    tokens = np.array([100.0, 100.0, 100.0, 100.0, 100.0, 100.0])
+    found = newest_of(step, step_s, loss, np.full(6, nan), tokens)
+    assert found == Newest(loss=3.0, grad_norm=None, step_s=2.0, tokens_per_s=100.0)
+
+
+def test_what_no_step_tells_is_unknown() -> None:
+    nothing = np.array([np.nan])
+    assert newest_of(np.array([1]), nothing, nothing, nothing, nothing) == Newest()
 
 
 def test_without_any_step_there_is_no_straggler() -> None:
