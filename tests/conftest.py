@@ -13,11 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import databases
+import hypothesis
 import pytest
 from collector_process import collector, start_collector
 from tachograph_collector.store.database import Database
 
 __all__ = ["collector", "start_collector"]
+
+# How long an example takes says how busy the machine is, and nothing of what it is an example of.
+hypothesis.settings.register_profile(
+    "tachograph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tachograph")
 
 
 @pytest.fixture(scope="session")
