@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from tachograph_collector.report.text import SECOND, UNKNOWN, amount, duration, visible
+from tachograph_collector.report.text import SECOND, UNKNOWN, amount, duration, instant, visible
 
 GRAVEST_FIRST: Final = {"critical": 0, "warning": 1, "info": 2}
 MAX_EVIDENCE: Final = 12
 """Numbers of what only one detector knows that are shown."""
+LAST_UNIX_SECONDS: Final = 4e9
 
 
 class Costly(Protocol):
@@ -108,11 +109,18 @@ def evidence_words(evidence: Proof) -> list[tuple[str, str]]:
         ("threshold", evidence.threshold, unit),
         ("samples", evidence.num_samples, ""),
     ]
-    told += [(name, value, "") for name, value in list(evidence.more.items())[:MAX_EVIDENCE]]
+    told += [(name, _moment(name, value), "") for name, value in list(evidence.more.items())[:MAX_EVIDENCE]]
     known = [(name, value, tail) for name, value, tail in told if value is not None and value != []]
     words = [(visible(name, 40).replace("_", " "), _plain(value) + tail) for name, value, tail in known]
     rest = len(evidence.more) - MAX_EVIDENCE
     return words + ([("and", f"{rest:,} more, which the JSON has")] if rest > 0 else [])
+
+
+def _moment(name: str, value: Any) -> Any:
+    """What is called ``..._at`` is Unix seconds, and is read as a time; anything else as it is."""
+    if name.endswith("_at") and isinstance(value, int | float) and 0 <= value < LAST_UNIX_SECONDS:
+        return f"{instant(round(value * SECOND), with_seconds=True)} UTC"
+    return value
 
 
 def _plain(value: Any) -> str:

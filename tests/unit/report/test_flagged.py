@@ -102,3 +102,8 @@ def test_of_more_numbers_than_are_shown_it_is_said_how_many_there_are() -> None:
     words = evidence_words(Evidence(more={f"n{number}": number for number in range(20)}))
     assert len(words) == 13
     assert words[-1] == ("and", "8 more, which the JSON has")
+
+
+def test_evidence_of_when_is_read_as_a_time() -> None:
+    told = evidence_words(Evidence(more={"told_at": START + 1.5, "ended_at": None, "begun_at": "noon", "flat": START}))
+    assert told == [("told at", "2026-03-01 00:00:01 UTC"), ("begun at", "noon"), ("flat", "1.772e+09")]
