@@ -16,7 +16,7 @@ from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
 from tachograph_collector.ledger.books import Books, Details
 
-VERSION = 4
+VERSION = 5
 """Of the saved state; raised with each change of what it holds."""
 
 
@@ -87,11 +87,11 @@ class Detectors:
     def know(self, run: str, incident: Incident) -> Incident:
         """Take an incident that was found elsewhere, as it is now, so that what follows from it is said to.
 
-        Gives it back with what it follows from itself.
+        Gives it back with what it follows from itself, and with what it costs and goes back to.
         """
         if run not in self._runs:
             self._runs[run] = RunDetectors(run, self._of(run))
-        return self._runs[run].board.know(incident)
+        return self._runs[run].know(incident)
 
     @property
     def num_pending(self) -> int:

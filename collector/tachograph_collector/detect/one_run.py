@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ from tachograph_agent.events import (
 )
 
 from tachograph_collector.detect.board import Board, BoardState
-from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
+from tachograph_collector.detect.clocks import Clocks, ClocksState
+from tachograph_collector.detect.columns import NO_RANK, Flags, StepColumns, columns_of, joined
 from tachograph_collector.detect.corruption import CorruptionDetector, CorruptionState
 from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
 from tachograph_collector.detect.failure import FailureDetector, FailureState
@@ -36,12 +38,19 @@ from tachograph_collector.detect.restarts import RestartsDetector, RestartsState
 from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.straggler import StragglerDetector, StragglerState
+from tachograph_collector.detect.verdict import Incident
 
 MAX_ROWS: Final = 65_536
 """Records looked at at once: bounds what is held besides them."""
 Places: TypeAlias = NDArray[np.intp]
 TAKE_OVER_STEPS: Final = 10
-"""When the lead is so many steps behind another rank, that one is judged by."""
+"""When the lead is so many steps behind another rank, that one is judged by ..."""
+TAKE_OVER_TIMES: Final = 5
+"""... if it has been silent for so many steps' time, too: else the other one's clock is behind."""
+LEAD_SILENT_US: Final = 60 * SECOND_US
+HOLD_US: Final = 120 * SECOND_US
+"""Records of steps that the lead can't have done for so long wait until it has."""
+MAX_HELD: Final = 200_000
 
 
 class RunState(Struct):
@@ -49,6 +58,7 @@ class RunState(Struct):
 
     board: BoardState = field(default_factory=BoardState)
     course: Course = field(default_factory=Course)
+    clocks: ClocksState = field(default_factory=ClocksState)
     straggler: StragglerState = field(default_factory=StragglerState)
     loss: LossState = field(default_factory=LossState)
     hang: HangState = field(default_factory=HangState)
@@ -65,7 +75,6 @@ class RunState(Struct):
     done_us: int | None = None
     looked_us: int | None = None
     quiet_from_us: int = 0
-    newest_us: int | None = None
     num_late: int = 0
 
 
@@ -76,6 +85,7 @@ class RunDetectors:
         state = RunState() if state is None else state
         self._settings = settings
         self._course = state.course
+        self._clocks = Clocks(state.clocks)
         self.board = Board(run, settings.common, state.board)
         self._straggler = StragglerDetector(
             settings.straggler, settings.common, self.board, self._course, state.straggler
@@ -99,7 +109,6 @@ class RunDetectors:
         self._done_us = state.done_us
         self._looked_us = state.looked_us
         self._quiet_from_us = state.quiet_from_us
-        self._newest_us = state.newest_us
         self.num_late = state.num_late
         """Events that came after what followed them had been judged; steps of them were left out."""
         self.board.attempt, self.board.is_replayed = self._course.attempt, self._course.is_replayed
@@ -109,6 +118,7 @@ class RunDetectors:
         return RunState(
             self.board.state(),
             self._course,
+            self._clocks.state,
             self._straggler.state,
             self._loss.state,
             self._hang.state,
@@ -125,7 +135,6 @@ class RunDetectors:
             self._done_us,
             self._looked_us,
             self._quiet_from_us,
-            self._newest_us,
             self.num_late,
         )
 
@@ -135,20 +144,19 @@ class RunDetectors:
         if steps:
             self.add_steps(columns_of(steps))
         if len(steps) < len(events):
+            self._clocks.hear(events)
             others = [event for event in events if type(event) is not Step and type(event) is not Heartbeat]
             if len(steps) + len(others) < len(events):
                 self._nodes.heard_agent()
             self._others += others
-            if others:
-                self._new(max(microseconds(event.t) for event in others))
 
     def add_steps(self, columns: StepColumns) -> None:
         """Take steps of this run as columns, one at least."""
-        self._steps.append(columns)
-        self._new(int(columns.t_us.max()))
+        self._steps.append(self._clocks.take(columns))
 
-    def _new(self, t_us: int) -> None:
-        self._newest_us = t_us if self._newest_us is None else max(self._newest_us, t_us)
+    def know(self, incident: Incident) -> Incident:
+        """Take an incident that was found elsewhere; gives it back with what is known of it here."""
+        return self.board.know(self._failure.whole(incident))
 
     @property
     def num_pending(self) -> int:
@@ -157,8 +165,9 @@ class RunDetectors:
 
     def settle(self, behind_us: int) -> None:
         """Judge what is so long before the newest event."""
-        if self._newest_us is not None:
-            self._judge_until(self._newest_us - behind_us)
+        newest_us = self._reached_us()
+        if newest_us is not None:
+            self._judge_until(newest_us - behind_us)
 
     def note_look(self, looked_us: int) -> None:
         """It was looked at then, by whoever."""
@@ -166,23 +175,52 @@ class RunDetectors:
 
     def look(self, now_us: int | None, *, is_complete: bool = False) -> None:
         """Judge what is settled by ``now_us``; all of it, as a finished log, for None."""
-        if self._newest_us is None:
+        if self._done_us is None and not self._steps and not self._others:
             return
         common = self._settings.common
         if now_us is None:
-            until_us = self._newest_us
-        elif is_complete:
-            until_us = now_us
+            reached_us = self._reached_us()
+            assert reached_us is not None
+            until_us = max(reached_us, self._done_us or reached_us)
+            self._judge_until(until_us, is_end=True)
         else:
-            if self._looked_us is not None and now_us - self._looked_us > common.behind_s * SECOND_US:
-                self._quiet_from_us = now_us
-            self._looked_us = now_us
-            until_us = now_us - round(common.settle_s * SECOND_US)
-        self._judge_until(until_us)
+            if is_complete:
+                until_us = now_us
+            else:
+                if self._looked_us is not None and now_us - self._looked_us > common.behind_s * SECOND_US:
+                    self._quiet_from_us = now_us
+                self._looked_us = now_us
+                until_us = now_us - round(common.settle_s * SECOND_US)
+            self._judge_until(until_us)
         self._advance(until_us, self._quiet_from_us)
         if now_us is None:
             self._nodes.finish(until_us)
             self._corruption.finish(until_us)
+
+    def _reached_us(self) -> int | None:
+        """How far the run has come by the newest word of whoever's clock can be told; else by any word."""
+        steps = self._gather(None)
+        told_us = [int(steps.t_us[-1])] if steps is not None else []
+        known = set(self._course.nodes.values())
+        if steps is not None:
+            known.update(node for nodes in steps.nodes.values() for node in nodes.values())
+        others = [(self._placed_us(event, known), event.node) for event in self._others]
+        told_us += [t_us for t_us, node in others if node is None or node in known or self._clocks.is_known(node)]
+        if self._done_us is not None:
+            told_us.append(self._done_us)
+        return max(told_us or (t_us for t_us, _ in others), default=None)
+
+    def _placed_us(self, event: AnyEvent, known: Set[str | None]) -> int:
+        lead = self._course.lead
+        return self._clocks.place(event, None if lead is None else self._course.nodes.get(lead), known)
+
+    def _gather(self, until_us: int | None) -> StepColumns | None:
+        """What is held of steps, in order of time; by the lead's clock, what is due by then (None: all)."""
+        if not self._steps:
+            return None
+        steps = self._clocks.correct(joined(self._steps), until_us, self._course.nodes)
+        self._steps = [steps]
+        return steps
 
     def _advance(self, to_us: int, not_before_us: int = 0) -> None:
         """Nothing happened until ``to_us``."""
@@ -190,39 +228,82 @@ class RunDetectors:
         self._saves.advance(to_us, not_before_us)
         self._failure.advance(to_us)
         self._restarts.advance(to_us)
+        self._advance_nodes(to_us)
+
+    def _advance_nodes(self, to_us: int) -> None:
         self._nodes.advance(to_us)
         self._corruption.advance(to_us)
 
-    def _judge_until(self, until_us: int) -> None:
-        due = [event for event in self._others if microseconds(event.t) <= until_us]
-        if due:
-            self._others = [event for event in self._others if microseconds(event.t) > until_us]
-            due = list({canonical(event): event for event in due}.values())
-            due.sort(key=lambda event: (microseconds(event.t), _PLACE.get(event.kind, 1), canonical(event)))
-        steps = joined(self._steps) if self._steps else None
-        if steps is not None:
-            num = int(np.searchsorted(steps.t_us, until_us, side="right"))
-            self._steps = [steps.take(slice(num, None))] if num < len(steps) else []
-            steps = steps.take(slice(0, num))
-            if self._done_us is not None and num and steps.t_us[0] <= self._done_us:
-                late = int(np.searchsorted(steps.t_us, self._done_us, side="right"))
-                self.num_late += late
-                steps = steps.take(slice(late, None))
+    def _judge_until(self, until_us: int, *, is_end: bool = False) -> None:
+        steps = self._due_steps(until_us)
         begin = 0
-        for event in due:
-            t_us = microseconds(event.t)
+        for t_us, event in self._due_others(until_us, is_end=is_end):
             if steps is not None:
                 end = int(np.searchsorted(steps.t_us, t_us, side="right"))
                 self._take_steps(steps.take(slice(begin, end)))
                 begin = end
             if self._done_us is not None and t_us <= self._done_us:
                 self.num_late += 1  # it is heard all the same: a save that landed has landed
-            else:
+            elif t_us <= until_us:
                 self._advance(t_us)
+            else:
+                self._advance_nodes(t_us)  # by a clock that nobody knows: what the run does then can't be said
             self._hear(event, t_us)
         if steps is not None:
             self._take_steps(steps.take(slice(begin, None)))
         self._done_us = until_us if self._done_us is None else max(self._done_us, until_us)
+        self._clocks.forget(self._done_us)
+
+    def _due_others(self, until_us: int, *, is_end: bool) -> list[tuple[int, AnyEvent]]:
+        """Events that are no steps and due by then (all, where the log ends), each once, by the lead's clock."""
+        if not self._others:
+            return []
+        known = set(self._course.nodes.values())
+        for columns in self._steps:
+            known.update(node for nodes in columns.nodes.values() for node in nodes.values())
+        due: list[tuple[int, AnyEvent]] = []
+        stays: list[AnyEvent] = []
+        for event in self._others:
+            t_us = self._placed_us(event, known)
+            if t_us <= until_us or is_end:
+                due.append((t_us, event))
+            else:
+                stays.append(event)
+        self._others = stays
+        due = list({canonical(event): (t_us, event) for t_us, event in due}.values())
+        due.sort(key=lambda one: (one[0], _PLACE.get(one[1].kind, 1), canonical(one[1])))
+        return [
+            (t_us, event if microseconds(event.t) == t_us else msgspec.structs.replace(event, t=t_us / 1e6))
+            for t_us, event in due
+        ]
+
+    def _due_steps(self, until_us: int) -> StepColumns | None:
+        """Steps that are due by then, in order of time; what comes too late is left out."""
+        steps = self._gather(until_us)
+        if steps is None:
+            return None
+        num = int(np.searchsorted(steps.t_us, until_us, side="right"))
+        later, steps = steps.take(slice(num, None)), steps.take(slice(0, num))
+        held = self._ahead_of_lead(steps, until_us)
+        if held is not None:
+            later, steps = joined([later, steps.take(held)]) if len(later) else steps.take(held), steps.take(~held)
+        self._steps = [later] if len(later) else []
+        if self._done_us is not None and len(steps) and steps.t_us[0] <= self._done_us:
+            late = int(np.searchsorted(steps.t_us, self._done_us, side="right"))
+            self.num_late += late
+            steps = steps.take(slice(late, None))
+        return steps
+
+    def _ahead_of_lead(self, steps: StepColumns, until_us: int) -> Flags | None:
+        """Records of steps that the lead, which goes on, can't have done yet: a clock is behind. None if none are."""
+        attempt, one_s = self._course.attempt, self._course.one_s
+        told = None if attempt is None else self._clocks.newest_step(attempt)
+        if attempt not in steps.attempt or told is None or one_s is None or until_us - told[0] > LEAD_SILENT_US:
+            return None
+        ahead = steps.step - told[1]
+        held = (ahead > TAKE_OVER_STEPS) & (ahead * one_s * SECOND_US > HOLD_US)
+        held &= steps.attempt_index == steps.attempt.index(attempt)
+        return held if 0 < int(held.sum()) <= MAX_HELD else None
 
     # -- other events ------------------------------------------------------------------------------------------------
 
@@ -351,7 +432,10 @@ class RunDetectors:
         self._straggler.rows(steps)
         self._corruption.rows(steps)
         if course.last_step is not None and int(steps.step.max()) > course.last_step + TAKE_OVER_STEPS:
-            course.lead = int(steps.rank[steps.step == steps.step.max()].min())
+            silent_us = int(steps.t_us[-1]) - (course.last_us or 0)
+            if course.one_s is None or silent_us > TAKE_OVER_TIMES * course.one_s * SECOND_US:
+                course.lead = int(steps.rank[steps.step == steps.step.max()].min())
+                self._clocks.lead_is(str(course.attempt), course.lead, steps)
         return len(steps)
 
     def _once(self, steps: StepColumns, lead: Places) -> Places:
