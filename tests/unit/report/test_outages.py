@@ -114,6 +114,11 @@ def test_shares_come_from_counts_and_a_printed_one_that_disagrees_is_said(told: 
     assert listing(report, "causes")[1] == ("Switch", "network", 3, 0.25)
 
 
+def test_a_percentage_that_is_none_is_left_out_of_their_sum(told: Told) -> None:
+    report = told("cause,count,percent\nBroken GPU,6,inf\nSwitch,6,50.0\nFan,0,1e308\n", "causes")
+    assert figures(report)["printed_percent_sum"] == 50.0
+
+
 def test_devices_that_fail_at_one_instant_are_one_gap_and_a_fleet_scales_to_a_device(told: Told) -> None:
     report = told(outage_samples.DEVICES, "devices", gpus=1000)
     found = figures(report)

@@ -18,6 +18,7 @@ from tachograph_collector.report.text import count, percent
 
 _ROUNDING: Final = 0.051
 """Percentage points by which one decimal can differ from the exact share."""
+_MOST_PERCENT: Final = 1000.0
 _MOST_TOLD: Final = 3
 
 
@@ -92,6 +93,7 @@ def _printed(
         (row, num, value)
         for row, num in counted
         if (value := number(row.cells.get(printed_column, "").removesuffix("%").strip())) is not None
+        and 0.0 <= value <= _MOST_PERCENT
     ]
     wrong = [(row, num, value) for row, num, value in printed if abs(value - 100 * num / total) > _ROUNDING]
     report.figure(

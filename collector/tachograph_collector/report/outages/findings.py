@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -68,6 +69,8 @@ class OutageReport:
 
     def figure(self, key: str, label: str, value: Value, words: str | None = None, *, why: str = "") -> None:
         """Add a figure; an unknown one says ``why`` it is."""
+        if isinstance(value, float) and not math.isfinite(value):
+            value, why = None, "the numbers in the table are too large"
         if value is None:
             words = f"{UNKNOWN}{f': {why}' if why else ''}"
         elif words is None:

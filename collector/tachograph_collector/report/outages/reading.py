@@ -73,6 +73,8 @@ class Times:
     def __init__(self, tz: tzinfo | None) -> None:
         self.tz = tz
         self.without_zone = 0
+        self.any_time = False
+        """A time of day was told: between days alone the zone makes no difference."""
         self.strange_zones: dict[str, None] = {}
 
     def read(self, text: str | None, zone_text: str | None = None) -> When | None:
@@ -88,6 +90,8 @@ class Times:
         try:
             at = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), tzinfo=UTC)
             at = at.replace(tzinfo=self._zone(zone or zone_text))
+            self.without_zone += not (zone or zone_text)
+            self.any_time = self.any_time or hour is not None
             t = at.timestamp() + float(second or 0.0)
         except (ValueError, OverflowError):
             return None
@@ -103,7 +107,6 @@ class Times:
                 offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
                 return timezone(-offset if name[0] == "-" else offset)
             self.strange_zones[name[:20]] = None
-        self.without_zone += 1
         return self.tz or UTC
 
     def notes(self) -> Iterator[str]:
@@ -112,7 +115,7 @@ class Times:
         if self.strange_zones:
             names = ", ".join(list(self.strange_zones)[:3])
             yield f"The zone {names} in the table is no name of one that is known; where it stands {taken}."
-        elif self.without_zone:
+        elif self.without_zone and self.any_time:
             yield f"Times in the table name no zone; {taken}."
 
 
