@@ -17,7 +17,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "replay": ("tachograph_collector.cli.replay:replay", "Say where the time of a recorded run went."),
     "outages": (
         "tachograph_collector.cli.outages:outages",
-        "Say what a table of outages tells, such as Slurm's accounting or a list of incidents.",
+        "Say what a table of outages tells: how often, what, how long; the rest stays unknown.",
     ),
     "tune": (
         "tachograph_collector.cli.tune:tune",
@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "token": ("tachograph_collector.cli.token:token", "Make, list and revoke the tokens that a collector asks for."),
     "db": (
         "tachograph_collector.cli.db:db",
-        "Upgrade, check and prune a collector's database, or book a run anew from what is stored.",
+        "Upgrade, check and prune a collector's database, book a run anew, or let Grafana read it.",
     ),
     "sinks": (
         "tachograph_collector.cli.sinks:sinks",
@@ -93,7 +93,12 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), name)
+        try:
+            command = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "tachograph").startswith("tachograph"):
+                raise  # a defect of ours, no package that an extra brings
+            raise errors.extra_missing(f"tachograph {cmd_name}") from error
         assert isinstance(command, click.Command)
         return command
 

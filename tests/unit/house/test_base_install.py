@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 import tree
 from base_install import absent_modules, tachograph
+from tachograph_collector.cli.main import COMMANDS
 
+ELSEWHERE = {"replay", "plan", "doc", "ls", "watch", "formats", "completion", "doctor"}
+"""Commands that other tests here run."""
 RECORDED = str(tree.REPOSITORY / "examples" / "recorded_run.jsonl")
 
 
@@ -43,6 +46,18 @@ def test_the_doctor_needs_no_extra_and_none_of_its_checks_does(tmp_path: Path, m
     done = tachograph("doctor", "--spool", str(tmp_path), cwd=tmp_path)
     assert "did you mean TACHOGRAPH_SPOOL?" in done.stdout
     assert "the check itself failed" not in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - ELSEWHERE))
+def test_a_command_runs_without_any_extra_or_names_the_line_to_type(name: str, tmp_path: Path) -> None:
+    done = tachograph(name, "--help", cwd=tmp_path)
+    if done.returncode:
+        told = (
+            f"tachograph: tachograph {name} needs an extra that is not installed: pip install 'tachograph[collector]'\n"
+        )
+        assert (done.returncode, done.stderr) == (3, told)
+    else:
+        assert done.stdout.startswith(f"Usage: tachograph {name}")
 
 
 def test_the_recorded_run_is_replayed_without_any_extra(tmp_path: Path) -> None:
