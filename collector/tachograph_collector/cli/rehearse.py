@@ -131,7 +131,9 @@ def rehearse(
     made = _Made(faults, num_nodes, ranks, step_s, read, speed, is_tour=forever)
     prefix = run_name or f"rehearsal-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
     began_s = time.monotonic()
-    made.scenarios(prefix, seed)  # what can't be is refused before anything is started
+    planned = made.scenarios(prefix, seed)  # what can't be is refused before anything is started
+    for note in (note for scenario in planned for note in scenario.notes):
+        _say(note)
     made = replace(made, ahead_s=time.monotonic() - began_s)
     with ExitStack() as stack, _ended_by_sigterm(), told():
         try:

@@ -6,19 +6,22 @@ detectors are real time (a node is dead after 30 s of silence), so a rehearsal t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from tachograph_agent.events import AttemptStart
 
 from tachograph_collector.detect import Detectors
-from tachograph_collector.rehearse.spelling import fault_from
+from tachograph_collector.rehearse.spelling import fault_from, spelled
 from tachograph_collector.synthetic import (
     Cluster,
     Delivery,
     Fault,
     Label,
     Loss,
+    LossSpike,
     PeriodicSlow,
     Recording,
     Restarts,
@@ -94,6 +97,8 @@ class Scenario(NamedTuple):
     expects: list[Expected]
     known: frozenset[tuple[str, str]] = frozenset()
     """Detectors and subjects that may speak without a fault: a replay of the same log does, too, or it is true."""
+    notes: tuple[str, ...] = ()
+    """What is not as it was asked for, and why; to be told before anything is played."""
 
 
 def cluster_for(
@@ -115,8 +120,50 @@ def cluster_for(
 
 
 def one(faults: Sequence[Fault], cluster: Cluster, seed: int) -> list[Scenario]:
-    """All faults in one run. Raises ``SyntheticError`` for a fault that this cluster can't have."""
-    return [_scenario(cluster, faults, seed)]
+    """All faults in one run. Raises ``SyntheticError`` for a fault that this cluster can't have.
+
+    One that would happen while the run is down happens when it is up again, and ``notes`` say so.
+    """
+    scenario, run = _scenario(cluster, faults, seed)
+    notes: dict[int, str] = {}
+    for _ in faults:
+        found = _moved(run, [place for place in range(len(faults)) if place not in notes])
+        if found is None:
+            break
+        place, fault, note = found
+        notes[place] = note
+        faults = [*faults[:place], fault, *faults[place + 1 :]]
+        scenario, run = _scenario(cluster, faults, seed)
+    return [scenario._replace(notes=tuple(notes[place] for place in sorted(notes)))]
+
+
+def _moved(run: Run, places: Sequence[int]) -> tuple[int, Fault, str] | None:
+    """The first of these faults that can't happen, or can't be found, when it was to; as it can, and why."""
+    start_s, labels = run.cluster.start_unix_seconds, list(run.labels)
+    starts_s = [event.t - start_s for event in run.events() if isinstance(event, AttemptStart)]
+    for place in sorted(range(len(run.faults)), key=lambda place: run.faults[place].at_s):
+        fault = run.faults[place]
+        mine = next((label for label in labels if label.fault == fault.name), None)
+        if mine is None:
+            continue
+        labels.remove(mine)
+        if place not in places:
+            continue
+        at_s = mine.at_s - start_s
+        up_s = max((up_s for up_s in starts_s if up_s <= at_s), default=0.0)
+        was_down = fault.at_s < up_s
+        if isinstance(fault, LossSpike) and at_s < up_s + WARM_S - 1.0:
+            why = "the run is down then, and an attempt's" if was_down else "an attempt's"
+            why += " first minute is compared with nothing"
+            at_s = up_s + WARM_S
+        elif was_down:
+            why = "the run is down then"
+        else:
+            continue
+        at_s = math.ceil(at_s)
+        note = f"{spelled(fault)}: {why}; it happens at {at_s} s"
+        return place, msgspec.structs.replace(fault, at_s=float(at_s)), note
+    return None
 
 
 def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> list[Scenario]:
@@ -125,12 +172,12 @@ def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> 
     for place, word in enumerate(words):
         fault = fault_from(word, WARM_S)
         own = msgspec.structs.replace(cluster, run=f"{cluster.run}-{place + 1:02}-{fault.name}")
-        found.append(_scenario(own, [fault], seed + place))
+        found.append(_scenario(own, [fault], seed + place)[0])
     healthy = msgspec.structs.replace(cluster, run=f"{cluster.run}-{len(words) + 1:02}-healthy")
-    return [*found, _scenario(healthy, [], seed + len(words))]
+    return [*found, _scenario(healthy, [], seed + len(words))[0]]
 
 
-def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Scenario:
+def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> tuple[Scenario, Run]:
     """The run, with as many steps as it can need: all of its noise is drawn beforehand."""
     last_s = max((fault.at_s + (getattr(fault, "for_s", None) or 0.0) for fault in faults), default=0.0)
     slow = any(isinstance(fault, SlowJob | PeriodicSlow) for fault in faults)
@@ -138,7 +185,8 @@ def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> Scenario:
     num_steps = min(1_000_000, round(until_s / (0.5 * cluster.step_s)) + 100)
     run = Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
     expects = [Expected(label, within_s(label, cluster.step_s)) for label in run.labels]
-    return Scenario(cluster.run, run.arriving, expects, frozenset((name, "run") for name in OF_THE_PLAN))
+    known = frozenset((name, "run") for name in OF_THE_PLAN)
+    return Scenario(cluster.run, run.arriving, expects, known), run
 
 
 def recorded(recording: Recording) -> Scenario:

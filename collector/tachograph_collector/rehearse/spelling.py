@@ -11,6 +11,7 @@ import msgspec
 
 from tachograph_collector.synthetic.faults import FAULTS, Fault
 
+LONGEST_S: Final = 86_400.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-z]*)")
 
@@ -41,6 +42,8 @@ def fault_from(text: str, default_at_s: float) -> Fault:
         if not equals or field is None:
             known = ", ".join(sorted(field.removesuffix("_s") for field in fields)) or "none"
             raise SpellingError(f"fault {text!r}: {part!r} is nothing that {name} takes; expected KEY=VALUE of {known}")
+        if field in values and field != "at_s":
+            raise SpellingError(f"fault {text!r}: {key} is given twice")
         where = f"fault {text!r}: {key}"
         values[field] = seconds(value, where) if field.endswith("_s") else _value(value)
     try:
@@ -67,6 +70,8 @@ def seconds(text: str, where: str) -> float:
     unit = _UNITS.get(found[2] or "s") if found else None
     if found is None or unit is None or not math.isfinite(float(found[1])):
         raise SpellingError(f"{where}: {text!r} is no time; expected 90s, 2min or 1h")
+    if float(found[1]) * unit > LONGEST_S:
+        raise SpellingError(f"{where}: {text!r} is too long; a rehearsal takes real time, so at most 24h")
     return float(found[1]) * unit
 
 
