@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
 from labelled.columns import step_columns, work
 from tachograph_collector.detect import Detectors
-from tachograph_collector.live.silence import Silence
+from tachograph_collector.detect.silence import Silence
 
 RUN, T0 = "r", 1_760_000_000.0
 SECOND_US = 1_000_000

@@ -9,7 +9,7 @@ import numpy as np
 from tachograph_agent.events import AnyEvent, AttemptStart, Heartbeat, Step
 from tachograph_collector.detect import Detectors, Incident
 from tachograph_collector.detect.scoring import Expected
-from tachograph_collector.live.silence import Silence
+from tachograph_collector.detect.silence import Silence
 from tachograph_collector.synthetic import (
     CheckpointNeverLands,
     ClockJump,

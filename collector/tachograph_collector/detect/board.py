@@ -151,7 +151,9 @@ class Board:
         if cause_id is None:
             cause = cause_of(incident, self.recent())
             cause_id = None if cause is None else cause.incident_id
-        after = msgspec.structs.replace(incident, consequence_of=cause_id)
+        is_over = before is not None and incident.cleared_us is not None
+        advice = before.advice if before is not None and is_over else incident.advice
+        after = msgspec.structs.replace(incident, consequence_of=cause_id, advice=advice)
         self._others = [one for one in self._others if one.incident_id != incident.incident_id][-RECENT + 1 :]
         self._others.append(after)
         self._link(after)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+import msgspec
+import numpy as np
 from msgspec import Struct, field
 from tachograph_agent.events import (
     AnyEvent,
@@ -22,11 +24,12 @@ from tachograph_agent.events import (
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import LEEWAY_US, SECOND_US, Course, Point
 from tachograph_collector.detect.settings import Common
-from tachograph_collector.detect.verdict import Cost, Evidence, Verdict
+from tachograph_collector.detect.verdict import Cost, Evidence, Incident, Verdict
 
 NAME: Final = "failure"
 MAX_REPORTS: Final = 4_096
 """Of one failure that are held; more are counted."""
+MAX_DOWNS: Final = 9
 MAX_WORDLESS: Final = 100
 NOTICE_US: Final = 900 * SECOND_US
 """A planned end told so long before is what the failure comes of."""
@@ -80,6 +83,8 @@ class FailureState(Struct):
     """When the running attempt was told to stop as planned."""
     wordless: list[Wordless] = field(default_factory=list)
     """Attempts that ended without a word: whether they failed shows where the next that steps goes on from."""
+    downs_s: list[float] = field(default_factory=list)
+    """How long the run was down the last times, from the last step to the next attempt's first."""
     num_steps: int = 0
     steps_s: float = 0.0
     """Of the running attempt, those whose time is known."""
@@ -224,6 +229,7 @@ class FailureDetector:
             at_us = max(begun_us, state.reports[-1].t_us)
             self._say(at_us, resume=resume, is_final=True)
             self._over(at_us, "training resumed", resume, is_resumed=True)
+            state.downs_s = [*state.downs_s, max(0, at_us - state.stopped_us) / SECOND_US][-MAX_DOWNS:]
             until_us = [one.until_us for one in wordless]
         else:
             until_us = [*[one.until_us for one in wordless[:-1]], at_us]
@@ -251,6 +257,23 @@ class FailureDetector:
             self._say(self.state.said_us, is_final=True)
 
     # -- what is said ------------------------------------------------------------------------------------------------
+
+    def whole(self, incident: Incident) -> Incident:
+        """An incident that was found elsewhere, with what its time costs; a death with what the run goes back to."""
+        cost, course = incident.cost, self._course
+        if cost is not None:
+            incident = msgspec.structs.replace(incident, cost=course.cost(cost.wall_s, cost.basis))
+        if incident.advice is None or incident.severity != "critical" or incident.cleared_us is not None:
+            return incident
+        step_s = self.state.steps_s / self.state.num_steps if self.state.num_steps else course.one_s
+        landed = None if course.last_step is None else course.newest_before(course.last_step)
+        told = [incident.advice]
+        if landed is not None and course.last_step is not None:
+            lost_s = None if step_s is None else (course.last_step - landed.step) * step_s
+            told.append(_goes_back(landed.step, lost_s))
+        if self.state.downs_s:
+            told.append(f"restarts took {np.median(self.state.downs_s) / 60:.0f} min of late")
+        return msgspec.structs.replace(incident, advice="; ".join(told))
 
     def _drop(self, at_us: int, outcome: str) -> None:
         self._board.clear(at_us, NAME, "run", outcome)
@@ -347,6 +370,10 @@ def _advice(first: Report, node: str | None, resume: int | None, lost_s: float |
             told = f"look at the log of {node}" if node is not None else "look at the log of the rank that ended first"
             told += ", and at what the nodes showed before"
     if resume is not None:
-        told += f"; it goes back to the checkpoint of step {resume}"
-        told += f" and loses {lost_s / 60:.0f} min of work" if lost_s is not None and lost_s >= 30 else ""
+        told += f"; {_goes_back(resume, lost_s)}"
     return told
+
+
+def _goes_back(step: int, lost_s: float | None) -> str:
+    lost = f" and loses {lost_s / 60:.0f} min of work" if lost_s is not None and lost_s >= 30 else ""
+    return f"it goes back to the checkpoint of step {step}{lost}"

@@ -121,8 +121,12 @@ class Detecting:
             self._watching.hear(events)
 
     def note(self, incidents: Iterable[Incident]) -> None:
-        """Take incidents that others found, as they are now."""
+        """Take incidents as they are now."""
         self._incidents.note(incidents)
+
+    def note_of_others(self, incidents: Iterable[Incident]) -> None:
+        """Take incidents that were not found by these detectors, which say what follows from them."""
+        self.note([self._watching.know(one) for one in incidents])
 
     def wants_books(self, as_of_us: int, *, is_replay: bool, is_over: bool) -> bool:
         """Whether ``look`` should be given the run's records."""

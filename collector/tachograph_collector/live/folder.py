@@ -17,15 +17,14 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, microseconds
 
-from tachograph_collector.detect import Settings, Sight
+from tachograph_collector.detect import Settings, Sight, silence
+from tachograph_collector.detect.silence import Conclusion, Silence, SilenceState
 from tachograph_collector.ledger import Books, Details, Ledger, StateError
-from tachograph_collector.live import silence
 from tachograph_collector.live.detecting import Detecting, Moment
 from tachograph_collector.live.generation import Generation, Standing, Written
-from tachograph_collector.live.heard_nodes import node_rows
 from tachograph_collector.live.leases import Lease, hold
+from tachograph_collector.live.node_rows import node_rows
 from tachograph_collector.live.pace import SECOND, Pace
-from tachograph_collector.live.silence import Conclusion, Silence, SilenceState
 from tachograph_collector.live.snapshot import LiveRun
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.folded import (
@@ -164,8 +163,8 @@ class RunFolder:
                 self._ledger = self._new_ledger()
                 self.seq = self._source.until_seq = 0
             else:
-                self.detecting.note(self._silence.open())
                 self.detecting.go_on(self.seq)
+                self.detecting.note_of_others(self._silence.open())
         if self.seq == 0 and steps_pruned_us is not None:
             raise RunRefusedError(
                 f"run {self.name!r} can't be folded from its first event on: its steps before {steps_pruned_us} µs "
@@ -372,7 +371,7 @@ class RunFolder:
     def _look(self, books: dict[int, Books], details: dict[int, Details], now_us: int, *, quiet: bool) -> None:
         """Have the detectors judge what was read."""
         newest = max(books, default=0)
-        self.detecting.note(self._silence.take_incidents())
+        self.detecting.note_of_others(self._silence.take_incidents())
         self.detecting.look(
             Moment(
                 now_us,

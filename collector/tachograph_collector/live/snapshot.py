@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tachograph_collector.detect.board import Sight
+from tachograph_collector.detect.heard_nodes import State
 from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.ledger import Books
-from tachograph_collector.live.heard_nodes import State
 from tachograph_collector.store.folded import Booked
 from tachograph_collector.store.keys import RunKey
 

@@ -77,6 +77,10 @@ class Watching:
         if events:
             self._guarded(take, None)
 
+    def know(self, incident: Incident) -> Incident:
+        """Take an incident that was found elsewhere; gives it back with what is known of it here."""
+        return self._guarded(lambda: self._detectors.know(self._name, incident), incident)
+
     def look_again(self, looked_us: int) -> list[Incident]:
         """Judge as of when somebody looked before, who has heard all that was heard here: nobody was blind since."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ledger_oracle.build import T0, T0_US
 from live_world import SECOND, World
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, from_dict
@@ -44,7 +45,7 @@ def conclusions(world: World) -> list[AnyEvent]:
 
 def test_dead_node_is_a_failure_in_the_log_an_incident_and_in_the_books(world: World) -> None:
     begin(world)
-    world.wait(40, step_s=4)
+    world.wait(60, step_s=4)
     found = conclusions(world)
     assert {failure.node for failure in found} == {"n0", "n1"}
     assert all(failure.attempt == "a1" and isinstance(failure, Failure) and failure.inferred for failure in found)
@@ -53,8 +54,42 @@ def test_dead_node_is_a_failure_in_the_log_an_incident_and_in_the_books(world: W
     assert {(row["detector"], row["node"], row["cleared_us"]) for row in found_incidents} == {
         ("dead_node", "n0", None),
         ("dead_node", "n1", None),
+        ("failure", "n0", None),
     }
     assert world.books("r").books.num_failures == 1
+    world.check("r")
+
+
+def by_detector(world: World) -> dict[str, Any]:
+    return {row["detector"]: row for row in world.rows(incidents, "r")}
+
+
+def test_what_a_death_makes_follows_from_it_and_it_costs_and_says_what_the_run_goes_back_to(world: World) -> None:
+    started = told("run.start", 0, world_size=16, price_per_gpu_hour=3.0)
+    world.receive([started, told("attempt.start", 0, resume_step=0)])
+    play(world, 0, 120, ["n0", "n1"])
+    world.receive([told("checkpoint.saved", 60, step=30, dur=0.1, rank=0, node="n0")])
+    for t in range(120, 320, 4):  # the other node's agent lives on, and its rank waits
+        world.at(T0_US + (t + 4) * SECOND + SECOND // 2)
+        world.receive([told("heartbeat", t + 4, node="n0", interval_s=5.0, ranks_alive=[0])])
+        world.settle()
+    rows = by_detector(world)
+    assert set(rows) == {"dead_node", "failure"}
+    death, failure = rows["dead_node"], rows["failure"]
+    assert (death["node"], death["consequence_of"]) == ("n1", None)
+    assert failure["consequence_of"] == death["incident_id"]
+    assert death["advice"].startswith("drain n1, replace it, and start again without it; ")
+    assert death["advice"].endswith("it goes back to the checkpoint of step 30 and loses 1 min of work")
+    cost = death["cost"]
+    assert cost["wall_s"] >= 120
+    assert cost["gpu_hours"] == pytest.approx(cost["wall_s"] * 16 / 3600)
+    assert cost["money"] == pytest.approx(3 * cost["gpu_hours"])
+    world.crash()
+    world.settle()
+    again = by_detector(world)
+    assert {name: (row["consequence_of"], row["advice"]) for name, row in again.items()} == {
+        name: (row["consequence_of"], row["advice"]) for name, row in rows.items()
+    }
     world.check("r")
 
 
@@ -97,7 +132,7 @@ def test_death_concluded_by_a_collector_that_dies_is_told_once(world: World) -> 
     world.crash()
     world.wait(120, step_s=4)
     assert len(conclusions(world)) == 2
-    assert len(world.rows(incidents, "r")) == 2
+    assert sorted(row["detector"] for row in world.rows(incidents, "r")) == ["dead_node", "dead_node", "failure"]
     world.check("r")
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from ledger_oracle.build import T0, T0_US
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, from_dict
-from tachograph_collector.live.heard_nodes import node_rows
-from tachograph_collector.live.silence import Conclusion, Silence, SilenceState
+from tachograph_collector.detect.silence import Conclusion, Silence, SilenceState
+from tachograph_collector.live.node_rows import node_rows
 from tachograph_collector.store.incident_rows import incident_row
 
 SECOND = 1_000_000
@@ -376,3 +376,45 @@ def test_node_that_dies_soon_after_the_collector_was_down_is_named_as_soon_as_ev
     cluster.stepping.discard("n0")
     cluster.run(35)
     assert [death.node for death in cluster.deaths()] == ["n0"]
+
+
+def test_death_costs_the_time_since_the_last_step_more_each_minute_and_says_what_to_do() -> None:
+    cluster = fell_silent(num_nodes=3)
+    cluster.stepping.clear()  # the others wait for it
+    cluster.run(30)
+    [incident] = cluster.silence.take_incidents()
+    assert incident.advice == "drain n0, replace it, and start again without it"
+    assert incident.cost is not None
+    assert incident.cost.wall_s == pytest.approx(30, abs=1)
+    cluster.run(59)
+    assert cluster.silence.take_incidents() == []
+    cluster.run(1)
+    [later] = cluster.silence.take_incidents()
+    assert later.cost is not None
+    assert (later.incident_id, later.cost.wall_s) == (incident.incident_id, pytest.approx(90, abs=1))
+    cluster.attempt = "a2"
+    cluster.step("n1", attempt="a2")
+    cluster.judge()
+    [over] = cluster.silence.take_incidents()
+    assert over.outcome == "attempt ended"
+    assert over.cost is not None
+    assert over.cost.wall_s == pytest.approx(90, abs=1)
+
+
+def test_death_that_nobody_waits_for_costs_next_to_nothing() -> None:
+    cluster = fell_silent(num_nodes=3)
+    cluster.run(150)
+    incident = cluster.silence.take_incidents()[-1]
+    assert incident.cost is not None
+    assert 0 <= (incident.cost.wall_s or 0.0) <= 5
+
+
+def test_a_death_that_is_taken_back_has_cost_nothing() -> None:
+    cluster = fell_silent()
+    cluster.run(31)
+    cluster.step("n0", t=160, at=200, dur=4.0)
+    cluster.judge()
+    last = cluster.silence.take_incidents()[-1]
+    assert last.outcome is not None
+    assert last.outcome.startswith("withdrawn")
+    assert last.cost is None

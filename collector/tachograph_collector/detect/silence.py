@@ -24,23 +24,26 @@ from tachograph_agent.events import (
 )
 
 from tachograph_collector.detect.board import Sight
-from tachograph_collector.detect.verdict import Evidence, Incident, Severity, incident_id
-from tachograph_collector.live.heard_nodes import INTERVAL_US, Node, State, whole, word
-from tachograph_collector.live.pace import SECOND
+from tachograph_collector.detect.course import SECOND_US
+from tachograph_collector.detect.heard_nodes import INTERVAL_US, Node, State, whole, word
+from tachograph_collector.detect.verdict import Cost, Evidence, Incident, Severity, incident_id
 
 NAME: Final = "dead_node"
-SUSPECT_US: Final = 15 * SECOND
-DEAD_US: Final = 30 * SECOND
+SUSPECT_US: Final = 15 * SECOND_US
+DEAD_US: Final = 30 * SECOND_US
 """With a second sign: its ranks are silent too."""
-DEAD_ALONE_US: Final = 60 * SECOND
-NEVER_SEEN_US: Final = 600 * SECOND
-BEHIND_US: Final = 10 * SECOND
+DEAD_ALONE_US: Final = 60 * SECOND_US
+NEVER_SEEN_US: Final = 600 * SECOND_US
+BEHIND_US: Final = 10 * SECOND_US
 """After the collector itself was down or behind for so long, absence counts from then."""
-STALE_US: Final = 15 * SECOND
+STALE_US: Final = 15 * SECOND_US
 """What comes so much later than a node's words usually do was kept back somewhere."""
 GROUP_SHARE: Final = 0.3
 GROUP_LEAST: Final = 4
+RENEW_US: Final = 60 * SECOND_US
+"""An open incident says so often what it has cost by now."""
 MAX_NODES: Final = 65_536
+BASIS: Final = "time that training stood still since the last step"
 
 
 class Inferred(Struct):
@@ -170,7 +173,7 @@ class Silence:
             node.num_steady = 0
             return True
         told_us, apart_us = (0, 0) if before is None else (t_us - before[1], received_us - before[0])
-        steady = told_us > 0 and 4 * told_us <= 5 * apart_us + 2 * SECOND
+        steady = told_us > 0 and 4 * told_us <= 5 * apart_us + 2 * SECOND_US
         node.num_steady = node.num_steady + 1 if steady else 0
         if node.num_steady < 3:
             return False
@@ -268,13 +271,14 @@ class Silence:
             f"node {event.node} is dead" if one else f"{len(dead)} nodes are dead",
             Evidence(
                 value=event.dur,
-                threshold=DEAD_US / SECOND,
+                threshold=DEAD_US / SECOND_US,
                 num_samples=1 if one else len(dead),
                 unit="s",
                 more={"detail": event.detail, "told_at": event.t, "num_nodes": 1 if one else len(dead)},
             ),
             event.node,
             attempt,
+            advice=_advice(event.node),
         )
 
     def _hear_of_withdrawal(self, received_us: int, event: FailureWithdrawn) -> None:
@@ -316,6 +320,10 @@ class Silence:
             self._back_us = now_us
         self._judged_us = now_us
         concluded = self._withdrawals()
+        for subject, incident in self._open.items():
+            if now_us - incident.updated_us >= RENEW_US:
+                renewed = structs.replace(incident, updated_us=now_us, cost=self._cost(incident, now_us))
+                self._open[subject] = self._changed_incidents[incident.incident_id] = renewed
         if attempt is None:
             return concluded
         self._judge_expected(now_us)
@@ -404,8 +412,8 @@ class Silence:
                 continue
             if now_us - max(since_us, self._back_us) >= NEVER_SEEN_US:
                 said = f"node {name} was expected and never heard of"
-                waited_s = (now_us - since_us) / SECOND
-                evidence = Evidence(value=waited_s, threshold=NEVER_SEEN_US / SECOND, unit="s")
+                waited_s = (now_us - since_us) / SECOND_US
+                evidence = Evidence(value=waited_s, threshold=NEVER_SEEN_US / SECOND_US, unit="s")
                 self._raise(now_us, since_us, _subject(name), "warning", said, evidence, name)
 
     # -- incidents ---------------------------------------------------------------------------------------------------
@@ -420,6 +428,7 @@ class Silence:
         evidence: Evidence,
         node: str | None,
         attempt: str | None = None,
+        advice: str | None = None,
     ) -> None:
         if subject in self._open:
             return
@@ -436,7 +445,9 @@ class Silence:
             evidence=evidence,
             attempt=attempt,
             node=node,
+            advice=advice,
         )
+        incident = structs.replace(incident, cost=self._cost(incident, at_us))
         self.num_verdicts += 1
         self._open[subject] = self._changed_incidents[incident.incident_id] = incident
 
@@ -444,8 +455,19 @@ class Silence:
         incident = self._open.pop(subject, None)
         if incident is None:
             return
-        cleared = structs.replace(incident, cleared_us=at_us, updated_us=at_us, outcome=outcome)
+        cost = None if outcome.startswith("withdrawn") else self._cost(incident, at_us)
+        cleared = structs.replace(incident, cleared_us=at_us, updated_us=at_us, outcome=outcome, cost=cost)
         self._changed_incidents[incident.incident_id] = cleared
+
+    def _cost(self, incident: Incident, at_us: int) -> Cost | None:
+        """How long training has stood still for it: since the last step of any rank, none while they step on.
+
+        Where a step came since, as the next attempt's first, the longest that it had been by then.
+        """
+        if incident.severity != "critical" or self._last_step_us is None:
+            return None
+        known_s = incident.cost.wall_s or 0.0 if incident.cost is not None else 0.0
+        return Cost(wall_s=max(known_s, (at_us - self._last_step_us) / SECOND_US), basis=BASIS)
 
     # -- what to write -----------------------------------------------------------------------------------------------
 
@@ -492,6 +514,12 @@ class Silence:
 def _subject(node: str | None) -> str:
     """Whom an incident is about: a node, or the run where many died at once."""
     return "run" if node is None else f"node {node}"
+
+
+def _advice(node: str | None) -> str:
+    if node is None:
+        return "look for what they share, such as a switch, a rack or the way to here, before nodes are drained"
+    return f"drain {node}, replace it, and start again without it"
 
 
 def _scaled(limit_us: int, node: Node) -> int:

@@ -1,16 +1,14 @@
-"""What is known of each node of a run from when it was heard, and its row in ``nodes``."""
+"""What is known of each node of a run from when it was heard."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from tachograph_collector.live.pace import SECOND
-from tachograph_collector.store.folded import text_of
+from tachograph_collector.detect.course import SECOND_US
 
-INTERVAL_US: Final = 5 * SECOND
+INTERVAL_US: Final = 5 * SECOND_US
 
 State = Literal["alive", "suspect", "dead", "lost", "gone"]
 """``lost``: its agent only, its ranks step on. ``gone``: it said good-bye."""
@@ -50,26 +48,3 @@ def whole(value: object) -> int | None:
 def word(value: object, otherwise: str | None) -> str | None:
     """The value if it is a text, cut."""
     return value[:200] if isinstance(value, str) else otherwise
-
-
-def node_rows(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Nodes as rows of ``nodes``, without the run they belong to."""
-    return [
-        {
-            "node": text_of(it.node),
-            "first_heard_us": it.first_heard_us,
-            "last_heard_us": max(it.first_heard_us, it.last_heartbeat_us or 0, it.last_step_us or 0),
-            "last_heartbeat_us": it.last_heartbeat_us,
-            "interval_us": it.interval_us,
-            "state": it.state,
-            "state_since_us": it.state_since_us,
-            "step": it.step,
-            "ranks_alive": len(it.ranks_alive) if isinstance(it.ranks_alive, list) else whole(it.ranks_alive),
-            "queue_bytes": it.queue_bytes,
-            "dropped": it.dropped,
-            "clock_offset_s": it.clock_offset_s,
-            "agent_version": it.agent_version,
-            "metrics_address": it.metrics_address,
-        }
-        for it in nodes
-    ]
