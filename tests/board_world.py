@@ -16,7 +16,7 @@ import stored_runs
 from page_world import events
 from sqlalchemy import insert
 from sqlalchemy.engine import make_url
-from tachograph_agent.events import decode
+from tachograph_agent.events import AnyEvent, decode
 from tachograph_collector.detect import Evidence
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.grafana_role import ROLE, make_role
@@ -25,6 +25,8 @@ from tachograph_collector.store.schema import nodes, tenants
 
 SECOND = 1_000_000
 RUN = "atlas-7b-pretrain"
+AGAIN = "again"
+"""A name that two runs had."""
 THEIRS = "someone-elses-run"
 NODE = "node-05"
 RECORDED = Path(__file__).parents[1] / "examples" / "recorded_run.jsonl"
@@ -56,11 +58,25 @@ def world(postgresql_server: databases.PostgreSQLServer) -> Iterator[World]:
     postgresql_server.drop_database(url)
 
 
+def _twice(t: float) -> list[AnyEvent]:
+    """A run of ten minutes that ends, and another of its name, of twenty."""
+    told = []
+    for begin, minutes in ((t, 10), (t + 3600, 20)):
+        told.append({"kind": "run.start", "t": begin, "run": AGAIN})
+        told += [
+            {"kind": "step", "t": begin + 60 * step, "run": AGAIN, "step": step, "dur": 60.0}
+            for step in range(1, minutes + 1)
+        ]
+        told.append({"kind": "run.end", "t": begin + 60 * minutes, "run": AGAIN})
+    return events(told)
+
+
 def _fill(database: Database) -> grafana_macros.Asked:
     told = [decode(line) for line in RECORDED.read_bytes().splitlines()]
     told = [event for event in told if event.kind not in {"run.end", "allocation.end"}]  # it still runs
     begin_us, end_us = (round(event.t * SECOND) for event in (told[0], told[-1]))
     stored_runs.store(database, told, run_id=1, now_us=end_us)
+    stored_runs.store(database, _twice(told[0].t + 3600), run_id=3, now_us=end_us)
     with database.write() as connection:
         connection.execute(insert(tenants).values(tenant_id=2, name="others"))
     theirs = events(live_runs.run_with_a_failure(THEIRS, ago_s=3600))

@@ -16,13 +16,16 @@ TAG: Final = "tachograph"
 FROM_US: Final = "$__unixEpochFrom()::bigint * 1000000"
 TO_US: Final = "$__unixEpochTo()::bigint * 1000000"
 
-RUN: Final = """WITH run AS (
-SELECT * FROM books WHERE name = ${run:sqlstring} ORDER BY generation DESC LIMIT 1
+NAMED: Final = "b.name || CASE WHEN b.generation > 1 THEN '#' || b.generation ELSE '' END"
+"""The run's name as metrics and the page have it: the second run of a name is ``name#2``."""
+RUN: Final = f"""WITH run AS (
+SELECT * FROM books b WHERE {NAMED} = ${{run:sqlstring}} ORDER BY b.generation LIMIT 1
 )"""
-"""The newest generation of the chosen run, to be joined by ``OF_RUN``."""
+"""The chosen run, to be joined by ``OF_RUN``, or by ``OF_INCIDENTS``, which are of all runs of a name."""
+OF_INCIDENTS: Final = "JOIN run USING (tenant_id, run_id)"
 OF_RUN: Final = "JOIN run USING (tenant_id, run_id, generation)"
 CUT: Final = f"""WITH cut AS (
-SELECT b.name AS run, b.run_id, s.account, s.sub, s.cause, a.world_size,
+SELECT {NAMED} AS run, b.run_id, b.generation, s.account, s.sub, s.cause, a.world_size,
 LEAST(s.end_us, {TO_US}) - GREATEST(s.start_us, {FROM_US}) AS us
 FROM segments s
 JOIN books b ON b.tenant_id = s.tenant_id AND b.run_id = s.run_id AND b.generation = s.generation
@@ -63,8 +66,8 @@ def _page(public_url: str | None) -> Template:
 
 def run_variable() -> Template:
     """Which run, the one heard of last first."""
-    query = "SELECT name FROM (SELECT name, MAX(end_us) AS ended FROM books GROUP BY name) AS b ORDER BY ended DESC"
-    return Template(name="run", label="Run", query=f"{query} LIMIT 2000", dataSource=LEDGER, refresh=2, sort=0)
+    query = f"SELECT {NAMED} AS name FROM books b ORDER BY b.end_us DESC LIMIT 2000"
+    return Template(name="run", label="Run", query=query, dataSource=LEDGER, refresh=2, sort=0)
 
 
 def node_variable() -> Template:
@@ -103,11 +106,12 @@ def run_annotations() -> list[dict[str, Any]]:
     return [
         _annotation(
             "Incidents", "#d55e00",
-            f"""SELECT i.opened_us/1000 AS time, COALESCE(i.cleared_us, {TO_US})/1000 AS timeend, i.summary AS text,
+            f"""{RUN}
+            SELECT i.opened_us/1000 AS time, COALESCE(i.cleared_us, {TO_US})/1000 AS timeend, i.summary AS text,
             concat_ws(',', i.detector, i.severity, i.node) AS tags
-            FROM incidents i JOIN runs r USING (tenant_id, run_id)
-            WHERE r.name = ${{run:sqlstring}} AND i.opened_us < {TO_US} AND COALESCE(i.cleared_us, {TO_US}) >= {FROM_US}
-            AND COALESCE(i.outcome, '') <> 'withdrawn'
+            FROM incidents i {OF_INCIDENTS}
+            WHERE i.opened_us < {TO_US} AND COALESCE(i.cleared_us, {TO_US}) >= {FROM_US}
+            AND COALESCE(i.outcome, '') NOT LIKE 'withdrawn%'
             ORDER BY i.opened_us LIMIT 500""",
         ),
         _annotation(

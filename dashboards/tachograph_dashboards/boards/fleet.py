@@ -84,22 +84,22 @@ def fleet(public_url: str | None = None) -> Dashboard:
                     "Runs with time in this range, the costliest first. GPU-hours are those that were not kept, inside "
                     "the range; the cause is the one that cost most of them. A click on the name opens the run.",
                     sql(f"""{CUT}, per AS (
-                        SELECT run, run_id, SUM(us) FILTER (WHERE account = 'kept') / SUM(us)::float8 AS goodput,
-                        SUM(us)::float8 / 1e6 AS wall,
+                        SELECT run, run_id, generation, SUM(us)::float8 / 1e6 AS wall,
+                        SUM(us) FILTER (WHERE account = 'kept') / SUM(us)::float8 AS goodput,
                         SUM(us * world_size) FILTER (WHERE account <> 'kept')::float8 / 3.6e9 AS gpu
-                        FROM cut GROUP BY run, run_id
+                        FROM cut GROUP BY run, run_id, generation
                         ), top AS (
-                        SELECT DISTINCT ON (run_id) run_id, COALESCE(cause, account || ': ' || sub) AS cause
-                        FROM cut WHERE account <> 'kept' GROUP BY run_id, COALESCE(cause, account || ': ' || sub)
-                        ORDER BY run_id, SUM(us) DESC
+                        SELECT DISTINCT ON (run_id, generation) run_id, generation,
+                        COALESCE(cause, account || ': ' || sub) AS cause
+                        FROM cut WHERE account <> 'kept' GROUP BY run_id, generation, 3
+                        ORDER BY run_id, generation, SUM(us) DESC
                         )
                         SELECT per.run, b.status, COALESCE(per.goodput, 0) AS goodput, per.wall AS "wall time",
                         per.gpu AS "GPU-hours not kept", top.cause AS "largest cause",
                         (SELECT COUNT(*) FROM incidents i WHERE i.run_id = per.run_id AND i.tenant_id = b.tenant_id
                         AND i.cleared_us IS NULL) AS "open incidents"
-                        FROM per LEFT JOIN top USING (run_id)
-                        JOIN LATERAL (SELECT tenant_id, status FROM books WHERE run_id = per.run_id
-                        ORDER BY generation DESC LIMIT 1) b ON true
+                        FROM per LEFT JOIN top USING (run_id, generation)
+                        JOIN books b USING (run_id, generation)
                         ORDER BY per.gpu DESC NULLS LAST, per.wall DESC LIMIT 200"""),
                     {"goodput": "percentunit", "wall time": "s", "GPU-hours not kept": "none"},
                     links={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafanalib.core import Dashboard
 
-from tachograph_dashboards.boards.common import FROM_US, TO_US, board, node_variable, within
+from tachograph_dashboards.boards.common import FROM_US, NAMED, TO_US, board, node_variable, within
 from tachograph_dashboards.panels import (
     BAD,
     FAIR,
@@ -90,7 +90,7 @@ def node(public_url: str | None = None) -> Dashboard:
                 table(
                     "Runs that it hurt",
                     "Stops of runs that this node was the first to have, with what they cost the whole run.",
-                    sql(f"""SELECT to_timestamp(x.at_us / 1e6) AS time, b.name AS run, x.how, x.category AS cause,
+                    sql(f"""SELECT to_timestamp(x.at_us / 1e6) AS time, {NAMED} AS run, x.how, x.category AS cause,
                         x.rank, (x.lost_us + x.restart_us) / 1e6 AS cost, x.detail
                         FROM restarts x JOIN books b USING (tenant_id, run_id, generation)
                         WHERE x.node = {_HERE} AND {within("x.at_us")} ORDER BY x.at_us DESC LIMIT 100"""),

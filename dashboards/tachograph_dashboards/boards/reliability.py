@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafanalib.core import Dashboard
 
-from tachograph_dashboards.boards.common import CUT, FROM_US, TO_US, board, origin_variable, within
+from tachograph_dashboards.boards.common import CUT, FROM_US, NAMED, TO_US, board, origin_variable, within
 from tachograph_dashboards.panels import (
     SEVERITIES,
     Row,
@@ -116,7 +116,7 @@ def reliability(public_url: str | None = None) -> Dashboard:
                     "Failures",
                     "Each of them, newest first. inferred: concluded from silence; it is taken back when the node is "
                     "heard of again.",
-                    sql(f"""SELECT to_timestamp(x.at_us / 1e6) AS time, b.name AS run, x.category AS cause, x.node,
+                    sql(f"""SELECT to_timestamp(x.at_us / 1e6) AS time, {NAMED} AS run, x.category AS cause, x.node,
                         x.rank, (x.lost_us + x.restart_us) / 1e6 AS cost,
                         CASE WHEN x.inferred THEN 'inferred' ELSE 'told' END AS known, x.detail {_FAILED}
                         ORDER BY x.at_us DESC LIMIT 200"""),

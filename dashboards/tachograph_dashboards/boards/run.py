@@ -6,6 +6,7 @@ from grafanalib.core import Dashboard
 
 from tachograph_dashboards.boards.common import (
     FROM_US,
+    OF_INCIDENTS,
     OF_RUN,
     RUN,
     TO_US,
@@ -118,12 +119,12 @@ def _what_to_do() -> Row:
             "Incidents of this run in the range, open ones first, the gravest above. Cost is the whole job's, until "
             "now; a consequence follows from another one of them. The page has the evidence, and is where to "
             "acknowledge.",
-            sql(f"""SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity, i.detector,
-                i.subject, i.summary, i.advice, to_timestamp(i.opened_us / 1e6) AS since,
+            sql(f"""{RUN} SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity,
+                i.detector, i.subject, i.summary, i.advice, to_timestamp(i.opened_us / 1e6) AS since,
                 (COALESCE(i.cleared_us, GREATEST(i.updated_us, i.opened_us)) - i.opened_us) / 1e6 AS lasted,
                 (i.cost->>'gpu_hours')::float8 AS "GPU-hours", i.node, i.incident_id AS incident
-                FROM incidents i JOIN runs r USING (tenant_id, run_id)
-                WHERE r.name = ${{run:sqlstring}} AND i.opened_us <= {TO_US}
+                FROM incidents i {OF_INCIDENTS}
+                WHERE i.opened_us <= {TO_US}
                 AND COALESCE(i.cleared_us, {TO_US}) >= {FROM_US} AND COALESCE(i.outcome, '') NOT LIKE 'withdrawn%'
                 ORDER BY i.cleared_us IS NOT NULL, array_position(ARRAY['critical', 'warning', 'info'],
                 i.severity::text), i.opened_us DESC LIMIT 100"""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafanalib.core import Dashboard
 
-from tachograph_dashboards.boards.common import FROM_US, TO_US, board, run_annotations, run_variable
+from tachograph_dashboards.boards.common import FROM_US, OF_INCIDENTS, RUN, TO_US, board, run_annotations, run_variable
 from tachograph_dashboards.panels import (
     BAD,
     FAIR,
@@ -23,8 +23,8 @@ from tachograph_dashboards.panels import (
 )
 
 _PAGE = [page_link("runs/${run:percentencode}")]
-_FLAGGED = f"""FROM incidents i JOIN runs r USING (tenant_id, run_id)
-WHERE r.name = ${{run:sqlstring}} AND i.detector LIKE 'straggler%' AND i.opened_us <= {TO_US}
+_FLAGGED = f"""FROM incidents i {OF_INCIDENTS}
+WHERE i.detector LIKE 'straggler%' AND i.opened_us <= {TO_US}
 AND COALESCE(i.cleared_us, {TO_US}) >= {FROM_US}"""
 _SLOWEST = 'tachograph_run_straggler_busy_seconds{run="$run"}'
 
@@ -55,8 +55,8 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                     "GPU-hours to stragglers",
                     "What straggler incidents of this range have cost. They overlap where two are slow at once, so "
                     "it is at most that.",
-                    sql(f"""SELECT SUM((i.cost->>'gpu_hours')::float8) AS hours {_FLAGGED}"""), "none", decimals=1,
-                    links=_PAGE,
+                    sql(f"""{RUN} SELECT SUM((i.cost->>'gpu_hours')::float8) AS hours {_FLAGGED}"""),
+                    "none", decimals=1, links=_PAGE,
                 ),
                 number(
                     "Can they be seen",
@@ -92,7 +92,7 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                     "The ten that cost most",
                     "Stragglers as they were flagged, with what they have cost the whole job. Open ones: drain the "
                     "node as the advice says, if the cost is worth a restart.",
-                    sql(f"""SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity,
+                    sql(f"""{RUN} SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity,
                         i.subject, i.node, (i.cost->>'gpu_hours')::float8 AS "GPU-hours",
                         (i.evidence->>'value')::float8 / NULLIF((i.evidence->>'baseline')::float8, 0) AS "times group",
                         to_timestamp(i.opened_us / 1e6) AS since,
@@ -113,7 +113,7 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                     "By node",
                     "GPU-hours that stragglers of each node cost in this range. One far ahead: test that node; several "
                     "alike: their switch, or the data they read.",
-                    sql(f"""SELECT COALESCE(i.node, 'no one node') AS node,
+                    sql(f"""{RUN} SELECT COALESCE(i.node, 'no one node') AS node,
                         SUM((i.cost->>'gpu_hours')::float8) AS "GPU-hours", COUNT(*) AS times
                         {_FLAGGED} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 12"""),
                     "none", x="node", upright=False, links=_PAGE,
@@ -122,7 +122,7 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                     "By pipeline stage",
                     "The same by stage. One stage ahead of all others: it has too many layers, or its part of the "
                     "network is slow.",
-                    sql(f"""SELECT COALESCE('stage ' || (i.evidence->>'stage'), 'no stage told') AS stage,
+                    sql(f"""{RUN} SELECT COALESCE('stage ' || (i.evidence->>'stage'), 'no stage told') AS stage,
                         SUM((i.cost->>'gpu_hours')::float8) AS "GPU-hours", COUNT(*) AS times
                         {_FLAGGED} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 12"""),
                     "none", x="stage", upright=False, links=_PAGE,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from board_world import NODE, RUN, THEIRS, World, world
+from board_world import AGAIN, NODE, RUN, THEIRS, World, world
 from psycopg import errors
 from tachograph_collector.store.grafana_role import TABLES
 from tachograph_dashboards.generate import boards
@@ -66,7 +67,18 @@ def test_annotations_are_regions_of_the_run(world: World, name: str) -> None:
 @pytest.mark.parametrize("question", VARIABLES)
 def test_variables_offer_what_there_is_and_nothing_of_others(world: World, question: str) -> None:
     _, rows = answered(world, question)
-    assert rows in ([(RUN,)], [(NODE,)])
+    assert set(rows) in ({(RUN,), (AGAIN,), (f"{AGAIN}#2",)}, {(NODE,)})
+
+
+def test_a_second_run_of_a_name_is_a_run_of_its_own(world: World) -> None:
+    strip = next(str(each.values[0]) for each in QUESTIONS if each.id == "run: The strip of minutes")
+    lasted_s = []
+    for name in (AGAIN, f"{AGAIN}#2"):
+        with world.as_grafana() as connection:
+            asked = replace(world.asked, variables={**world.asked.variables, "run": name})
+            rows = connection.execute(asked.sql(strip)).fetchall()  # type: ignore[arg-type, unused-ignore] # what a board asks
+        lasted_s.append((rows[-1][0] - rows[0][0]).total_seconds())  # type: ignore[operator]
+    assert lasted_s == [pytest.approx(600, abs=60), pytest.approx(1200, abs=60)]
 
 
 def test_the_waterfall_ends_at_what_was_kept_and_loses_nothing_on_the_way(world: World) -> None:
@@ -119,8 +131,6 @@ def test_grafana_can_write_nothing_and_read_nothing_else_even_if_it_says_it_may_
 
 
 def test_a_name_with_a_quote_chooses_a_run_and_does_nothing_else(world: World) -> None:
-    from dataclasses import replace
-
     hostile = replace(world.asked, variables={**world.asked.variables, "run": "x') OR true; DROP TABLE books; --"})
     for each in QUESTIONS:
         with world.as_grafana() as connection:
@@ -130,4 +140,4 @@ def test_a_name_with_a_quote_chooses_a_run_and_does_nothing_else(world: World) -
 def test_the_other_tenant_is_there(world: World) -> None:
     with world.database.read() as connection:
         names = {row[0] for row in connection.exec_driver_sql("SELECT name FROM runs")}
-    assert names == {RUN, THEIRS}
+    assert names == {RUN, AGAIN, THEIRS}
