@@ -11,6 +11,7 @@ from tachograph_agent.trainers.rows import numbered
 
 MOST_FIELDS: Final = 1000
 _FIELD: Final = re.compile(r"\s*(?P<name>[A-Za-z][^=:\n]{0,120}?) ?(?P<sign>=|: )\s*(?P<value>[^\s=]{1,60})\s*$")
+_BAR: Final = re.compile(r"\d{1,3}%\|[^|]*\| *\d+/")
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ def blocks(lines: Iterable[str], header: re.Pattern[str], sign: str) -> Iterator
                 if origin == open_block.origin and len(open_block.fields) < MOST_FIELDS:
                     open_block.fields.setdefault(pair["name"].strip(), pair["value"])
                 continue
+            if not line.strip() or _BAR.search(line):
+                continue  # a launcher's empty line, or a bar drawn over it, ends no record
             yield open_block
             open_block = None
         yield line

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tachograph_agent.trainers.encodings import decoded
+from tachograph_agent.trainers.tidying import Tidying
 
 BLOCK_BYTES = 256 * 1024
 MAX_LINE_BYTES = 1024 * 1024
@@ -44,6 +45,7 @@ class LogTail:
         self._descriptor = -1
         self._inode = 0
         self._is_within_long = False
+        self._tidying = Tidying()
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +138,9 @@ class LogTail:
             self._is_within_long = False
             self.num_too_long += 1
             data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
-        return _lines(data) if data else []
+        if not data:
+            return []
+        return self._tidying.lines(decoded(data).removesuffix("\n").removeprefix("\ufeff"))
 
     def _is_done_with(self) -> bool:
         """Whether the log is another file now, or was cut. A log that is only gone may come back: it is waited for."""
@@ -166,11 +170,3 @@ def _is_at(descriptor: int, place: Place) -> bool:
     if status.st_ino != place.inode or status.st_size < place.offset:
         return False
     return hashlib.sha256(os.pread(descriptor, place.head_bytes, 0)).hexdigest()[:16] == place.head
-
-
-def _lines(data: bytes) -> list[str]:
-    """Decoded lines without their ends; a carriage return ends one too: progress bars are made of them."""
-    text = decoded(data).removesuffix("\n").removeprefix("\ufeff")
-    if "\r" not in text:
-        return text.split("\n")
-    return [piece for line in text.split("\n") for piece in line.rstrip("\r").split("\r")]

@@ -14,6 +14,7 @@ from tachograph_agent.trainers import eventlog, tensorboard, tensorboard_files
 from tachograph_agent.trainers.base import Adapter
 from tachograph_agent.trainers.encodings import decoded
 from tachograph_agent.trainers.files import ReadingError
+from tachograph_agent.trainers.text import clean
 
 ADAPTERS: Final[tuple[str, ...]] = (
     "megatron:Megatron",
@@ -98,9 +99,9 @@ def recognise(head: bytes) -> str | None:
         return tensorboard.NAME
     best, best_score = eventlog.NAME, eventlog.sniff(head)
     if best_score < 1.0 and not is_binary(head):
-        text = text_of(head)
+        texts = dict.fromkeys([text_of(head), _bare(text_of(head))])
         for name, adapter in adapters().items():
-            score = adapter.sniff(text)
+            score = max(map(adapter.sniff, texts))
             if score > best_score:
                 best, best_score = name, score
     return best if best_score >= SURE_ENOUGH else None
@@ -109,6 +110,11 @@ def recognise(head: bytes) -> str | None:
 def text_of(head: bytes) -> str:
     """The beginning of a file as text for recognition: a line for each that is read."""
     return decoded(head).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _bare(text: str) -> str:
+    """The text as its program wrote it, without what a terminal and a launcher put before its lines."""
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def is_binary(head: bytes) -> bool:

@@ -33,13 +33,17 @@ def clean(line: str) -> str:
     return split_prefix(line)[0]
 
 
+def without_colours(line: str) -> str:
+    """The line without what moves a terminal's cursor or colours it."""
+    return _ANSI.sub("", line) if "\x1b" in line else line
+
+
 def split_prefix(line: str) -> tuple[str, int | None]:
     """The bare line, and the global rank if a prefix told it (``[rank3]:``, ``srun --label``, MPI's tag).
 
     Prefixes may stand one behind another; a local rank (``[default7]:``) is taken off, but is no global rank.
     """
-    if "\x1b" in line:
-        line = _ANSI.sub("", line)
+    line = without_colours(line)
     rank = None
     start = 0
     while (found := _PREFIX.match(line, start)) is not None and found.end() > start:

@@ -10,6 +10,7 @@ from tachograph_agent.events import AnyEvent
 from tachograph_agent.trainers.base import Adapter, Context
 from tachograph_agent.trainers.encodings import decoded
 from tachograph_agent.trainers.files import MAX_LINE_BYTES, Source, WholeLines
+from tachograph_agent.trainers.tidying import Tidying
 
 _NUM_EVENTS_PER_CHUNK: Final = 512
 
@@ -89,6 +90,7 @@ class TrainerLogStream:
     def _texts(self, context: _FileContext) -> Iterator[str]:
         """The lines of all files, some at a time; a carriage return ends one too: progress bars are made of them."""
         num_given = 0
+        tidying = Tidying()
         for source in self.sources:
             context.begin(source.name, num_given)
             for chunk, too_long in WholeLines(source.blocks(context.note)):
@@ -102,11 +104,11 @@ class TrainerLogStream:
                 if num_given == context.file_begins:
                     text = text.removeprefix("\ufeff")
                 if "\r" not in text:
-                    yield text
+                    yield tidying.text(text)
                     num_given += text.count("\n") + 1
                     continue
                 for line in text.split("\n"):
-                    pieces = line.rstrip("\r").split("\r")
+                    pieces = tidying.lines(line)
                     yield "\n".join(pieces)
                     num_given += len(pieces)
                     context.num_before += len(pieces) - 1
