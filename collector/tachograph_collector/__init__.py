@@ -26,12 +26,13 @@ def load(
     run: str | None = None,
     now: datetime | float | None = None,
     price_per_gpu_hour: float | None = None,
+    pattern: str | Path | None = None,
 ) -> Recording:
     """The runs recorded in a log, several logs or a directory, as typed pandas frames.
 
     The arguments are those of ``tachograph replay``: the ``format`` (recognised if None), the zone ``tz`` of times that
     name none (UTC if None), the ``year`` of dates that name none, when a log without a clock began (``start``), the
-    name of a ``run`` that the log does not name, and as of when to look (``now``); instants are aware datetimes or
+    name of a ``run`` that the log does not name, a ``pattern`` file for a log in no known format, and as of when to look (``now``); instants are aware datetimes or
     Unix seconds. Raises ``MissingExtraError`` without pandas, ``ReadingError`` for what can't be read, ``ReportError``
     for a run of decades, which a broken clock makes.
     """
@@ -45,5 +46,13 @@ def load(
 
     paths = [path_or_paths] if isinstance(path_or_paths, str | Path) else list(path_or_paths)
     return recording(
-        paths, format=format, tz=tz, year=year, start=start, run=run, now=now, price_per_gpu_hour=price_per_gpu_hour
+        paths,
+        format=format,
+        tz=tz,
+        year=year,
+        start=start,
+        run=run,
+        now=now,
+        price_per_gpu_hour=price_per_gpu_hour,
+        pattern=pattern,
     )

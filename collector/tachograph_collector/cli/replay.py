@@ -100,8 +100,8 @@ def replay(
 ) -> int:
     """Say where the time of a recorded run went.
 
-    LOG is an event log or the log that the trainer wrote anyway: a file (plain or compressed), several parts of one run,
-    a directory of them, or - for standard input. Every minute is booked as kept, checkpoint, lost or restart.
+    LOG is an event log or the log that the trainer wrote anyway: a file (plain or compressed), several parts of one
+    run, a directory of them, or - for standard input. Every minute is booked as kept, checkpoint, lost or restart.
     """
     outputs = writing.Outputs(as_json=as_json, minutes=minutes, html=html, judge=judge, incidents=incidents)
     writing.check(outputs)
