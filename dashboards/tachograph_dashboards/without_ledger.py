@@ -13,12 +13,24 @@ _VARIABLES: Final = {
 }
 """Where the choices come from instead."""
 
+_PUSHED: Final[Json] = {
+    "name": "Incidents",
+    "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+    "enable": True,
+    "hide": False,
+    "iconColor": "#d55e00",
+    "target": {"type": "tags", "tags": ["tachograph", "run:$run"], "matchAny": False, "limit": 500},
+}
+"""The incidents of the chosen run that the collector's sink put into Grafana, by its tags."""
+
 
 def without_ledger(board: Json) -> Json:
     """The same board without a question for PostgreSQL."""
     page = next(link["url"] for link in board["links"] if link["type"] == "link")
     variables = [_variable(each) for each in board["templating"]["list"] if each["name"] != "ledger"]
+    asked = any(each["datasource"] == LEDGER for each in board["annotations"]["list"])
     notes = [each for each in board["annotations"]["list"] if each["datasource"] != LEDGER]
+    notes += [_PUSHED] if asked else []
     changed = {
         "panels": [_panel(each, page) for each in board["panels"]],
         "templating": {"list": variables},

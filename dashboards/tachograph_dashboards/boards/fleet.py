@@ -41,7 +41,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                     "Runs under way",
                     "Live runs that a collector folds now. Fewer than you started: their agents send nothing, or no "
                     "collector holds them (board Tachograph).",
-                    prom('count(max by (run) (tachograph_run_info{status="running"})) or vector(0)'), "none",
+                    prom('count(max by (run) (tachograph_run_info{status="running", origin=""})) or vector(0)'), "none",
                 ),
                 number(
                     "Goodput in this time",
@@ -66,7 +66,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                     "Of live runs. Any: open the run in the list below; its board says what to do.",
                     prom(
                         "sum(max by (run, detector) "
-                        '(tachograph_incidents_open{severity="critical"})) or vector(0)'
+                        '(tachograph_incidents_open{severity="critical", origin=""})) or vector(0)'
                     ),
                     "none", steps=((None, GOOD), (1, BAD)),
                 ),

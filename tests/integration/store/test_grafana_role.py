@@ -11,7 +11,7 @@ import pytest
 import stored_runs
 from click.testing import CliRunner, Result
 from sqlalchemy.engine import make_url
-from tachograph_agent.events import RunEnd, RunStart, Step
+from tachograph_agent.events import AnyEvent, RunEnd, RunStart, Step
 from tachograph_collector.cli.main import cli
 from tachograph_collector.store.database import Database, StoreError
 from tachograph_collector.store.grafana_role import make_role
@@ -40,7 +40,11 @@ def url(postgresql_server: databases.PostgreSQLServer, postgresql_url: str) -> I
     """A database in which two tenants have a run each."""
     database = Database(postgresql_url)
     for tenant_id, name in ((1, "mine"), (2, "theirs")):
-        told = [RunStart(t=T0, run=name), Step(t=T0 + 60, run=name, step=1, dur=60.0), RunEnd(t=T0 + 61, run=name)]
+        told: list[AnyEvent] = [
+            RunStart(t=T0, run=name),
+            Step(t=T0 + 60, run=name, step=1, dur=60.0),
+            RunEnd(t=T0 + 61, run=name),
+        ]
         stored_runs.store(database, told, run_id=tenant_id, tenant_id=tenant_id)
     database.close()
     yield postgresql_url

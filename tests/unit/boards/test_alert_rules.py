@@ -104,9 +104,7 @@ def watermark(behind: str) -> dict[str, str]:
 FIRES = [
     *(Case(alert, {incident(detector): always(60)}) for alert, detector in INCIDENTS.items()),
     Case("TachographRunStalled", RUNNING | {of_run("run_last_step"): always(100)}, "stood still for 20 minutes"),
-    Case(
-        "TachographRunStalled", {incident("hang"): always(60)} | goodput(0.42, 0.9), "1h 9m 0s rank 7 on n3. Goodput"
-    ),
+    Case("TachographRunStalled", {incident("hang"): always(60)} | goodput(0.42, 0.9), "1h 9m 0s rank 7 on n3. Goodput"),
     Case(
         "TachographGoodputBelowTarget",
         goodput(0.5, 0.75),

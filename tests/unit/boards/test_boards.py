@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from grafanalib.core import Graph, SingleStat
+from tachograph_dashboards.__main__ import main
 from tachograph_dashboards.boards.common import board
 from tachograph_dashboards.generate import ALERTS, BOARDS, FOLDER, boards, write, write_rules
 from tachograph_dashboards.modern import PANEL_TYPES, SCHEMA_VERSION, BoardError, data_sources, modern, panels
@@ -48,6 +49,17 @@ def test_what_is_stale_is_named_and_written_anew(tmp_path: Path) -> None:
     assert write(tmp_path, check=True) == ["run.json"]
     assert write(tmp_path) == ["run.json"]
     assert write(tmp_path, check=True) == []
+
+
+def test_the_command_writes_boards_and_rules_where_it_is_told_and_says_what_is_stale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--into", str(tmp_path / "boards"), "--rules-into", str(tmp_path / "rules")]
+    assert main(where) == 0
+    assert main([*where, "--check"]) == 0
+    assert {path.name for path in (tmp_path / "rules").iterdir()} == {"recording.yml", "runs.yml", "tachograph.yml"}
+    assert main([*where, "--check", "--without-ledger"]) == 1
+    assert "stale: fleet.json, run.json" in capsys.readouterr().err
 
 
 def _nulls(told: Any, path: str = "") -> list[str]:
@@ -179,7 +191,9 @@ def test_a_public_url_that_is_told_is_written_into_the_boards() -> None:
 def test_without_a_ledger_its_panels_are_links_to_the_page_and_nothing_asks_it(name: str) -> None:
     made, whole = boards(with_ledger=False)[name], MADE[name]
     assert LEDGER["uid"] not in json.dumps(made)
-    assert made["annotations"]["list"] == []
+    for note in made["annotations"]["list"]:
+        assert note["target"]["tags"] == ["tachograph", "run:$run"], "those of the collector's own sink"
+    assert len(made["annotations"]["list"]) == bool(whole["annotations"]["list"])
     was = {panel["id"] for panel in panels(whole) if panel.get("datasource") == LEDGER}
     told = {panel["id"]: panel for panel in panels(made)}
     assert len(told) == len(list(panels(whole)))
