@@ -32,9 +32,9 @@ def load(
 
     The arguments are those of ``tachograph replay``: the ``format`` (recognised if None), the zone ``tz`` of times that
     name none (UTC if None), the ``year`` of dates that name none, when a log without a clock began (``start``), the
-    name of a ``run`` that the log does not name, a ``pattern`` file for a log in no known format, and as of when to look (``now``); instants are aware datetimes or
-    Unix seconds. Raises ``MissingExtraError`` without pandas, ``ReadingError`` for what can't be read, ``ReportError``
-    for a run of decades, which a broken clock makes.
+    name of a ``run`` that the log does not name, a ``pattern`` file for a log in no known format, and as of when to
+    look (``now``); instants are aware datetimes or Unix seconds. Raises ``MissingExtraError`` without pandas,
+    ``ReadingError`` for what can't be read, ``ReportError`` for a run of decades, which a broken clock makes.
     """
     try:
         import pandas as pd  # noqa: F401  # the base install has no pandas

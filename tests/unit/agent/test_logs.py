@@ -380,6 +380,11 @@ def test_formats_and_runs_are_told_once_for_all_logs_or_once_for_each() -> None:
     [
         (["--log", "/a"], "--log-run"),
         (["--log", "/a", "--log-run", "x", "--log-adapter", "megatrn"], "megatrn"),
+        (["--log", "/a", "--log-run", "x", "--log-adapter", "pattern"], "give --log-pattern FILE.toml"),
+        (
+            ["--log", "/a", "--log-run", "x", "--log-pattern", "/none.toml"],
+            "/none.toml: the pattern file can't be read",
+        ),
         (["--log", "/a", "--log-run", "x", "--log-run", "y"], "2 times for 1 logs"),
     ],
 )

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import adapter_runs
+import damaged_logs
 import pytest
+import test_damaged_trainers
 from adapter_runs import START, of, read, steps
-from tachograph_agent.events import AnyEvent
+from tachograph_agent.events import AnyEvent, decode, encode
 from tachograph_agent.trainers import pattern_engine, pattern_file
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.files import ReadingError
@@ -17,6 +19,7 @@ from tachograph_agent.trainers.pattern import PatternLog
 from tachograph_agent.trainers.reading import open_log
 
 PAGE = Path(__file__).parents[3] / "docs" / "patterns.md"
+TIMES = '[time]\nformat = "%Y-%j %H:%M"\nzone = "UTC"\n[units]\ndur = "ms"\n[steps]\nper_line = 5\nfirst = 0\n'
 STEP = r"step = 'at (?P<step>\d+) loss (?P<loss>\S+)( took (?P<dur>[\d.]+))?( with (?P<tokens>\S+) tokens)?'"
 
 
@@ -237,6 +240,36 @@ def test_damage_never_raises_and_prose_gives_nothing(tmp_path: Path) -> None:
     ours = adapter(tmp_path, toml, linear=True)
     adapter_runs.assert_survives_damage(ours, log)
     adapter_runs.assert_silent_on_nothing(ours)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_damaged_log_gives_events_that_can_be_kept_and_no_more_steps_than_lines(timed: bool, tmp_path: Path) -> None:
+    log, toml = example()
+    if not timed:
+        log = re.sub(r"^\[.*?\] ", "", log, flags=re.MULTILINE).replace("gn=", "dur=4 gn=")
+        toml = toml.partition("[time]")[0].replace("gn=", "dur=(?P<dur>\\S+) gn=")
+    ours = adapter(tmp_path, toml, linear=True)
+    for text in damaged_logs.damaged([log, test_damaged_trainers.SAMPLES["failures"]], 0, damaged_logs.NUM_DAMAGED):
+        lines = text.replace("\r", "\n").split("\n")
+        assert 0.0 <= ours.sniff(text) <= 1.0
+        events = list(ours.read(lines, Context(run="r7")))
+        assert len(steps(events)) <= len(lines)
+        for event in events:
+            assert decode(encode(event)).kind == event.kind
+
+
+def test_a_damaged_pattern_file_is_taken_or_refused_in_one_sentence(tmp_path: Path) -> None:
+    _, toml = example()
+    path = tmp_path / "ours.toml"
+    refused: list[str] = []
+    for number, text in enumerate(damaged_logs.damaged([toml, TIMES], 0, damaged_logs.NUM_DAMAGED)):
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            pattern_file.load(path, linear=bool(number % 2))
+        except ReadingError as error:
+            refused.append(str(error))
+    assert len(refused) > 50  # and many are whole
+    assert all(sentence.startswith(f"{path}: ") and len(sentence) < 10_000 for sentence in refused)
 
 
 def test_a_directory_is_read_by_its_pattern_and_strangers_are_named(tmp_path: Path) -> None:
