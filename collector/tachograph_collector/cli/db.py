@@ -86,7 +86,7 @@ def check(database_url: str | None, config: str | None) -> int:
         if differences:
             raise BadInputError(
                 f"{database} says that it is at schema {schema.newest()}, and its tables differ from it: "
-                f"{'; '.join(differences[:5])}; somebody changed them by hand"
+                f"{'; '.join(differences[:5])}; somebody changed them by hand: change them back, or restore a backup"
             )
         click.echo(f"{database}: at schema {schema.newest()}, as this version expects")
     return 0

@@ -5,6 +5,7 @@ Nothing shows a traceback unless the environment has ``TACHOGRAPH_DEBUG=1``.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -21,6 +22,14 @@ DEBUG: Final = "TACHOGRAPH_DEBUG"
 """The environment variable that asks for tracebacks."""
 
 _LONGEST_SENTENCE: Final = 4000
+_ADVICE: Final = {
+    errno.ENOENT: "; is the name right, and the folder you are in?",
+    errno.EACCES: "; ask who owns it, or name another place",
+    errno.EROFS: "; name another place",
+    errno.ENOSPC: "; make room, or name another place",
+    errno.EADDRINUSE: "; another program listens there: name another port",
+}
+"""What to do about what the system refused; by its number."""
 
 OK: Final = 0
 GATE_FAILED: Final = 1
@@ -101,7 +110,7 @@ def guarded(work: Callable[[], object]) -> int:
         return _reader_gone()
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "standard output: "
-        _say(f"{where}{reason(error)}")
+        _say(f"{where}{reason(error)}{_ADVICE.get(error.errno or 0, '')}")
         return BAD_INPUT
     except Exception as error:  # noqa: BLE001 - the outermost edge: a defect has its own exit code, so no gate misreads it
         _traceback_if_wanted()

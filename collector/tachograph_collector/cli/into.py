@@ -63,7 +63,10 @@ def load(
     except ReadingError as error:
         raise BadInputError(str(error)) from error
     if not reports:
-        raise BadInputError("no step, save or start is among the log's events: there is no run to be booked")
+        raise BadInputError(
+            "no step, save or start is among the log's events: there is no run to be booked; "
+            "'tachograph replay LOG' without --into says what is in it"
+        )
     return [_with_reading(report, reading) for report in reports]
 
 

@@ -162,7 +162,9 @@ def measured_run(logs: Sequence[str], run_name: str | None, format_name: str | N
     report = reports[run_name] if run_name is not None else next(iter(reports.values()))
     measured = measure(report.books, report.details)
     if measured is None:
-        raise BadInputError(f"{where}: the run {report.books.run!r} has no length, so it measured nothing")
+        raise BadInputError(
+            f"{where}: the run {report.books.run!r} has no length, so it measured nothing; give another log or --run"
+        )
     return report, measured
 
 

@@ -114,7 +114,9 @@ def variants_of(base: Document, choices: Iterable[dict[str, Any]]) -> list[Varia
                     each[table].pop(name, None)
             fleet = document.setdefault(table, {})
             if table == RUN_TABLES or not isinstance(fleet, dict):
-                raise BadInputError(f"--set {key}={_toml(value)}: {table} is no table of thresholds")
+                raise BadInputError(
+                    f"--set {key}={_toml(value)}: {table} is no table of thresholds; docs/detection.md lists them"
+                )
             fleet[name] = value
         try:
             settings = FleetSettings(document)

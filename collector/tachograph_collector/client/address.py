@@ -48,6 +48,7 @@ def address(
 def _token(token: str | None, file: str | None) -> str | None:
     if token is None and file is None:
         token, file = os.environ.get(TOKEN), os.environ.get(TOKEN_FILE)
+    source = "that was given" if token else f"in {file!r}"
     if not token and file:
         try:
             token = Path(file).read_text(encoding="utf-8").strip()
@@ -57,7 +58,9 @@ def _token(token: str | None, file: str | None) -> str | None:
         if not token:
             raise ClientError(f"the token file {file!r} is empty; expected the token that the collector knows")
     if token and not (token.isascii() and token.isprintable() and " " not in token):
-        raise ClientError("the token has characters that no header may have; expected letters, digits and punctuation")
+        raise ClientError(
+            f"the token {source} has characters that no header may have; expected letters, digits and punctuation"
+        )
     return token or None
 
 

@@ -405,7 +405,10 @@ def _check(settings: Settings) -> None:
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise SettingsError("--tls-cert and --tls-key belong together; give both, or neither")
     if settings.max_events_bytes < settings.max_body_bytes:
-        raise SettingsError("--max-events is smaller than --max-body; a body does not shrink when it is decompressed")
+        raise SettingsError(
+            "--max-events is smaller than --max-body; a body does not shrink when it is decompressed: raise the one "
+            "or lower the other"
+        )
     for name, option in options().items():
         value = getattr(settings, name)
         if option.flag.startswith("keep-") and value is not None and value < LEAST_KEPT_S:

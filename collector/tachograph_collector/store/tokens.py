@@ -89,7 +89,9 @@ def create_token(
     if not all(pattern and "\0" not in pattern for pattern in run_patterns):
         raise StoreError("an empty run pattern fits no run; expected one such as 'llama-*'")
     if expires_us is not None and not now_us < expires_us <= LATEST_US:
-        raise StoreError("a token can't expire before it is made, or after the year 9999")
+        raise StoreError(
+            "a token can't expire before it is made, or after the year 9999; expected a time from now on, such as 90d"
+        )
     if connection.execute(select(tenants.c.name).where(tenants.c.tenant_id == tenant_id)).first() is None:
         raise StoreError(f"there is no tenant {tenant_id}")
     token_id, secret = secrets.token_hex(8), secrets.token_hex(32)

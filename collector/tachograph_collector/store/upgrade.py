@@ -76,7 +76,9 @@ def upgrade(database: Database, to: str | None = None) -> list[str]:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
         found = _revision(connection)
         if found is not None and found not in known:
-            raise SchemaError(f"{database} is at schema {found}, which is newer than this version's {known[-1]}")
+            raise SchemaError(
+                f"{database} is at schema {found}, which is newer than this version's {known[-1]}; install that version"
+            )
         command.upgrade(_config(connection), to or "head")
     if to is None:
         make_partitions(database)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from importlib.metadata import requires
 from pathlib import Path
@@ -185,3 +186,16 @@ def test_a_check_that_fails_itself_hides_no_other(monkeypatch: pytest.MonkeyPatc
     found = list(checks.look_here(place({})))
     assert [each.level for each in found] == ["warn", "ok"]
     assert "RuntimeError: boom" in found[0].found
+
+
+def test_every_variable_that_something_here_reads_is_known() -> None:
+    repository = Path(__file__).parents[3]
+    places = [*(repository / "agent").rglob("*.py"), *(repository / "collector").rglob("*.py")]
+    places += [path for path in (repository / "deploy").rglob("*") if path.is_file()]
+    places += [repository / "Makefile", repository / "docker-compose.yml"]
+    read = {
+        name
+        for path in places
+        for name in re.findall(r"\bTACHOGRAPH_[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8", errors="replace"))
+    }
+    assert sorted(read - variables.known_names()) == []
