@@ -150,12 +150,16 @@ def coloured(line: str) -> str:
     return f"\x1b[2K\x1b[1;32m{line}\x1b[0m"
 
 
+GLUED = "another's words glued before it"
+BLOCKS = frozenset({"composer"})
+"""Formats whose record is a name and a value a line: with other words before it there is no name."""
 DECORATIONS: dict[str, Callable[[str], str]] = {
     "colours": coloured,
     "torchrun's tag": lambda line: f"[default0]:{line}",
     "srun's label": lambda line: f" 0: {line}",
     "compose's column": lambda line: f"worker-0 | {line}",
     "a progress bar before it": lambda line: f"\r{BAR}\r{line}",
+    GLUED: lambda line: f"slow loader! {line}" if line.strip() else line,
     "blanks at its end": lambda line: f"{line}   ",
 }
 
@@ -164,6 +168,8 @@ DECORATIONS: dict[str, Callable[[str], str]] = {
 def test_whatever_terminal_or_launcher_decorates_a_console_its_books_are_the_same(name: str, tmp_path: Path) -> None:
     expected = books(plain(tmp_path, name))
     for number, (what, decorate) in enumerate(DECORATIONS.items()):
+        if what == GLUED and name in BLOCKS:
+            continue
         path = tmp_path / str(number) / "train.log"
         path.parent.mkdir()
         lines = SAMPLES[name].removesuffix("\n").split("\n")
