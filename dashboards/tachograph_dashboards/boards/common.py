@@ -25,7 +25,8 @@ SELECT * FROM books b WHERE {NAMED} = ${{run:sqlstring}} ORDER BY b.generation L
 OF_INCIDENTS: Final = "JOIN run USING (tenant_id, run_id)"
 OF_RUN: Final = "JOIN run USING (tenant_id, run_id, generation)"
 CUT: Final = f"""WITH cut AS (
-SELECT {NAMED} AS run, b.run_id, b.generation, s.account, s.sub, s.cause, a.world_size,
+SELECT {NAMED} AS run, b.run_id, b.generation, s.account, s.sub, s.cause,
+a.world_size * (s.sub <> 'queued')::int AS world_size,
 LEAST(s.end_us, {TO_US}) - GREATEST(s.start_us, {FROM_US}) AS us
 FROM segments s
 JOIN books b ON b.tenant_id = s.tenant_id AND b.run_id = s.run_id AND b.generation = s.generation
@@ -33,7 +34,8 @@ LEFT JOIN attempts a ON a.tenant_id = s.tenant_id AND a.run_id = s.run_id AND a.
 AND a.attempt_index = s.attempt
 WHERE s.start_us < {TO_US} AND s.end_us > {FROM_US} AND b.origin IN (${{origin:sqlstring}})
 )"""
-"""Every stretch of the chosen time: its run, account, cause, ranks (null: unknown), and how much of it lies inside."""
+"""Every stretch of the chosen time: its run, account, cause, ranks (null: unknown; none
+while it queues, for it holds no GPU then), and how much of it lies inside."""
 
 
 def within(column: str) -> str:

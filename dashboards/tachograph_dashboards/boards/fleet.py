@@ -143,13 +143,20 @@ def fleet(public_url: str | None = None) -> Dashboard:
                 8,
                 bars(
                     "GPU-hours not kept, by week",
-                    "The twelve weeks until the end of the range, by account, in GPU-hours of each run's newest world "
-                    "size. A week that stands out: set the range to it and look at the causes above.",
-                    sql(f"""SELECT to_char(date_trunc('week', to_timestamp(m.start_us / 1e6)), 'IYYY "W"IW') AS week,
-                        SUM(m.lost_us * b.world_size)::float8 / 3.6e9 AS lost,
-                        SUM(m.restart_us * b.world_size)::float8 / 3.6e9 AS restart,
-                        SUM(m.checkpoint_us * b.world_size)::float8 / 3.6e9 AS checkpoint
-                        {_OF_WEEKS} GROUP BY 1 ORDER BY 1"""),
+                    "The twelve weeks until the end of the range, by account; a stretch counts where it began. A "
+                    "week that stands out: set the range to it and look at the causes above.",
+                    sql(f"""SELECT to_char(date_trunc('week', to_timestamp(s.start_us / 1e6)), 'IYYY "W"IW') AS week,
+                        SUM((s.end_us - s.start_us) * a.world_size) FILTER (WHERE s.account = 'lost')::float8 / 3.6e9
+                        AS lost,
+                        SUM((s.end_us - s.start_us) * a.world_size) FILTER (WHERE s.account = 'restart')::float8 / 3.6e9
+                        AS restart,
+                        SUM((s.end_us - s.start_us) * a.world_size) FILTER (WHERE s.account = 'checkpoint')::float8
+                        / 3.6e9 AS checkpoint
+                        FROM segments s JOIN books b USING (tenant_id, run_id, generation)
+                        JOIN attempts a ON a.tenant_id = s.tenant_id AND a.run_id = s.run_id
+                        AND a.generation = s.generation AND a.attempt_index = s.attempt
+                        WHERE s.start_us BETWEEN {_WEEKS_US} AND {TO_US} AND s.sub <> 'queued'
+                        AND s.account <> 'kept' AND b.origin IN (${{origin:sqlstring}}) GROUP BY 1 ORDER BY 1"""),
                     "none", x="week", stacked=True, overrides=coloured(COSTS),
                 ),
                 bars(

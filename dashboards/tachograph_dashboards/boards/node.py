@@ -71,7 +71,7 @@ def node(public_url: str | None = None) -> Dashboard:
                     "What agents found wrong with it, in this range. The advice says whether to drain it at once.",
                     sql(f"""SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity,
                         i.detector, i.summary, i.advice, to_timestamp(i.opened_us / 1e6) AS since,
-                        (COALESCE(i.cleared_us, i.updated_us) - i.opened_us) / 1e6 AS lasted, r.name AS run,
+                        (COALESCE(i.cleared_us, {TO_US}) - i.opened_us) / 1e6 AS lasted, r.name AS run,
                         i.incident_id AS incident
                         FROM incidents i JOIN runs r USING (tenant_id, run_id)
                         WHERE i.node = {_HERE} AND i.opened_us <= {TO_US}

@@ -121,7 +121,7 @@ def _what_to_do() -> Row:
             "acknowledge.",
             sql(f"""{RUN} SELECT CASE WHEN i.cleared_us IS NULL THEN 'open' ELSE 'over' END AS is, i.severity,
                 i.detector, i.subject, i.summary, i.advice, to_timestamp(i.opened_us / 1e6) AS since,
-                (COALESCE(i.cleared_us, GREATEST(i.updated_us, i.opened_us)) - i.opened_us) / 1e6 AS lasted,
+                (COALESCE(i.cleared_us, {TO_US}) - i.opened_us) / 1e6 AS lasted,
                 (i.cost->>'gpu_hours')::float8 AS "GPU-hours", i.node, i.incident_id AS incident
                 FROM incidents i {OF_INCIDENTS}
                 WHERE i.opened_us <= {TO_US}

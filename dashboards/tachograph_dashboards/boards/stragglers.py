@@ -96,7 +96,7 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                         i.subject, i.node, (i.cost->>'gpu_hours')::float8 AS "GPU-hours",
                         (i.evidence->>'value')::float8 / NULLIF((i.evidence->>'baseline')::float8, 0) AS "times group",
                         to_timestamp(i.opened_us / 1e6) AS since,
-                        (COALESCE(i.cleared_us, i.updated_us) - i.opened_us) / 1e6 AS lasted, i.summary, i.advice,
+                        (COALESCE(i.cleared_us, {TO_US}) - i.opened_us) / 1e6 AS lasted, i.summary, i.advice,
                         i.incident_id AS incident
                         {_FLAGGED} ORDER BY 5 DESC NULLS LAST, i.opened_us DESC LIMIT 10"""),
                     {"GPU-hours": "none", "since": "dateTimeAsLocal", "lasted": "s"}, severity="severity",
@@ -122,7 +122,7 @@ def stragglers(public_url: str | None = None) -> Dashboard:
                     "By pipeline stage",
                     "The same by stage. One stage ahead of all others: it has too many layers, or its part of the "
                     "network is slow.",
-                    sql(f"""{RUN} SELECT COALESCE('stage ' || (i.evidence->>'stage'), 'no stage told') AS stage,
+                    sql(f"""{RUN} SELECT COALESCE('stage ' || (i.evidence->'more'->>'stage'), 'no stage told') AS stage,
                         SUM((i.cost->>'gpu_hours')::float8) AS "GPU-hours", COUNT(*) AS times
                         {_FLAGGED} GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 12"""),
                     "none", x="stage", upright=False, links=_PAGE,

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from board_world import AGAIN, NODE, RUN, THEIRS, World, world
 from psycopg import errors
+from scipy.stats import chi2
 from tachograph_collector.store.grafana_role import TABLES
+from tachograph_dashboards.boards.reliability import HIGH_QUANTILE, LOW_QUANTILE
 from tachograph_dashboards.generate import boards
 from tachograph_dashboards.modern import panels
 
@@ -89,6 +91,34 @@ def test_the_waterfall_ends_at_what_was_kept_and_loses_nothing_on_the_way(world:
     assert (steps[0]["what"], steps[-1]["what"]) == ("all time", "kept")
     assert float(steps[0]["kept"]) == pytest.approx(float(steps[-1]["kept"]) + taken)
     assert float(steps[-2]["rest"]) == pytest.approx(float(steps[-1]["kept"]))
+
+
+def test_gpu_hours_are_those_of_the_books_and_the_same_by_cause_by_run_and_by_week(world: World) -> None:
+    def summed(title: str) -> float:
+        columns, rows = answered(world, next(str(each.values[0]) for each in QUESTIONS if each.id == f"fleet: {title}"))
+        names = {"hours", "GPU-hours", "lost", "restart", "checkpoint"}
+        places = [place for place, name in enumerate(columns) if name in names]
+        return sum(float(row[place] or 0) for row in rows for place in places)
+
+    with world.database.read() as connection:
+        [gpu] = connection.exec_driver_sql(f"SELECT gpu_us FROM books WHERE name = '{RUN}'").scalars()
+    of_books = sum(gpu[account] for account in ("lost", "restart", "checkpoint")) / 3.6e9
+    found = {title: summed(f"GPU-hours not kept{title}") for title in ("", ", by cause", ", by run", ", by week")}
+    assert found == {title: pytest.approx(of_books, rel=0.01) for title in found}
+
+
+def test_the_intervals_of_the_mtbf_are_those_of_chi_square(world: World) -> None:
+    with world.as_grafana() as connection:
+        query = f"SELECT n, {HIGH_QUANTILE}, {LOW_QUANTILE} FROM generate_series(1, 200) AS n"
+        rows = connection.execute(query).fetchall()  # type: ignore[arg-type, unused-ignore] # constants
+    for n, high, low in rows:
+        assert float(str(high)) == pytest.approx(chi2.ppf(0.975, 2 * int(str(n)) + 2), rel=0.005)
+        assert float(str(low)) == pytest.approx(chi2.ppf(0.025, 2 * int(str(n))), rel=0.005)
+
+
+def test_a_straggler_is_shown_with_its_stage(world: World) -> None:
+    question = next(str(each.values[0]) for each in QUESTIONS if each.id == "stragglers: By pipeline stage")
+    assert answered(world, question)[1] == [("stage 2", 0.5, 1)]
 
 
 def test_the_accounts_of_each_interval_fill_it(world: World) -> None:
