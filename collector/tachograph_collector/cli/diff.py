@@ -26,6 +26,7 @@ Examples:
 @click.argument("log_a", metavar="A")
 @click.argument("log_b", metavar="B")
 @click.option("--format", "format_name", metavar="NAME", help="Read both as this format.")
+@click.option("--pattern", metavar="FILE", help="Read both as this pattern file says (TOML).")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
 @click.option("--year", type=Year(), help="Year of dates that name none.")
 @click.option("--run-a", metavar="NAME", help="The run of A, where that log holds several.")
@@ -35,6 +36,7 @@ def diff(
     log_a: str,
     log_b: str,
     format_name: str | None,
+    pattern: str | None,
     zone: tzinfo | None,
     year: int | None,
     run_a: str | None,
@@ -50,7 +52,7 @@ def diff(
     from tachograph_collector.cli.console import standard_output
     from tachograph_collector.report.diff import render_diff
 
-    options = booking.Options(format=format_name, zone=zone, year=year, price=price)
+    options = booking.Options(format=format_name, pattern=pattern, zone=zone, year=year, price=price)
     if log_a == log_b == "-":
         raise BadInputError("A and B are both standard input; name a file for one of them")
     one = _chosen(booking.book([log_a], options), log_a, "--run-a", run_a)

@@ -45,6 +45,7 @@ _MARKS = {"same": " ", "new": "+", "gone": "-", "changed": "~"}
 @click.option("--current", metavar="FILE", help="TOML file with the thresholds of now. Without it: the defaults.")
 @click.option("--detector", "detectors", metavar="NAME", multiple=True, help="Look at this one only; may be repeated.")
 @click.option("--format", "format_name", metavar="NAME", help="Read as this format ('tachograph formats' lists them).")
+@click.option("--pattern", metavar="FILE", help="Read a log in no known format as this pattern file says (TOML).")
 @click.option("--tz", "zone", type=Zone(), help="Zone of times that name none, such as Europe/Berlin. Without it: UTC.")
 @click.option("--year", type=Year(), help="Year of dates that name none.")
 @click.option("--start", type=Instant(), help="When a log without a clock began: ISO 8601 or Unix seconds.")
@@ -57,6 +58,7 @@ def tune(
     current: str | None,
     detectors: tuple[str, ...],
     format_name: str | None,
+    pattern: str | None,
     zone: tzinfo | None,
     year: int | None,
     start: datetime | float | None,
@@ -75,7 +77,7 @@ def tune(
     now = tuning.variants_of(_document(current, "--current"), [{}])[0]
     tried = tuning.variants_of(_document(thresholds, "--thresholds"), tuning.parse_set(sets))
     names = tuning.wanted(detectors)
-    found = _read(logs, format_name, zone, year, unix_seconds(start, zone), run_name, [now, *tried])
+    found = _read(logs, format_name, pattern, zone, year, unix_seconds(start, zone), run_name, [now, *tried])
     lists = [[one for one in each if names is None or one.detector in names] for each in found]
     if as_json:
         click.echo(_as_json(now, tried, lists), nl=False)
@@ -98,6 +100,7 @@ def _document(path: str | None, option: str) -> tuning.Document:
 def _read(
     logs: Sequence[str],
     format_name: str | None,
+    pattern: str | None,
     zone: tzinfo | None,
     year: int | None,
     start_unix_seconds: float | None,
@@ -116,7 +119,13 @@ def _read(
     num_events = 0
     try:
         reading = open_log(
-            logs, format=format_name, tz=zone, year=year, start_unix_seconds=start_unix_seconds, run=run_name
+            logs,
+            format=format_name,
+            tz=zone,
+            year=year,
+            start_unix_seconds=start_unix_seconds,
+            run=run_name,
+            pattern=pattern,
         )
         ledger = ledger_for(reading, None)
         with without_garbage_collection(), progress_bar(reading) as advance:

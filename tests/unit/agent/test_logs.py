@@ -46,6 +46,7 @@ class Node:
         self.log, self.state = folder / "train.log", folder / "state"
         self.state.mkdir()
         self.form = form
+        self.pattern: Path | None = None
         self.told: list[dict[str, Any]] = []
         self.takes = True
 
@@ -82,7 +83,7 @@ class Node:
             follower.stop()
             return True
 
-        options = LogOptions(self.log, "lab/run", self.form)
+        options = LogOptions(self.log, "lab/run", "pattern" if self.pattern else self.form, self.pattern)
         follower = LogFollower(options, self.state, self._keep, wait=wait)
         follower.run()
 
@@ -109,6 +110,16 @@ def test_steps_are_told_as_the_log_grows(node: Node) -> None:
     assert node.told[-1]["kind"] == "look", "step 3 was told before the next look"
     assert {event["run"] for event in node.told[:-1]} == {"lab/run"}
     assert all("node" not in event for event in node.told)
+
+
+def test_a_pattern_file_says_what_a_log_means_that_no_adapter_knows(node: Node, tmp_path: Path) -> None:
+    node.pattern = tmp_path / "ours.toml"
+    node.pattern.write_text("[lines]\nstep = '(?P<time>.*) upd (?P<step>[0-9]+) nll (?P<loss>.*)'\n")
+    first, second = "2025-10-09 08:00:10 upd 1 nll 2.5\n", "2025-10-09 08:00:20 upd 2 nll 2.4\n"
+    node.follow(node.append(first), node.append(second))
+    node.follow(node.append("2025-10-09 08:00:30 upd 3 nll 2.3\n"))
+    assert node.steps() == [1, 2, 3]
+    assert [event["dur"] for event in node.told if event["kind"] == "step"] == [10.0, 10.0, 10.0]
 
 
 def test_half_a_line_waits_for_its_end(node: Node) -> None:
