@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from tachograph_agent.events import (
     AnyEvent,
     Failure,
@@ -25,10 +25,10 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.course import SECOND_US
+from tachograph_collector.detect.deaths import Deaths
 from tachograph_collector.detect.heard_nodes import INTERVAL_US, Node, State, whole, word
-from tachograph_collector.detect.verdict import Cost, Evidence, Incident, Severity, incident_id
+from tachograph_collector.detect.verdict import Evidence, Incident
 
-NAME: Final = "dead_node"
 SUSPECT_US: Final = 15 * SECOND_US
 DEAD_US: Final = 30 * SECOND_US
 """With a second sign: its ranks are silent too."""
@@ -40,10 +40,7 @@ STALE_US: Final = 15 * SECOND_US
 """What comes so much later than a node's words usually do was kept back somewhere."""
 GROUP_SHARE: Final = 0.3
 GROUP_LEAST: Final = 4
-RENEW_US: Final = 60 * SECOND_US
-"""An open incident says so often what it has cost by now."""
 MAX_NODES: Final = 65_536
-BASIS: Final = "time that training stood still since the last step"
 
 
 class Inferred(Struct):
@@ -84,9 +81,9 @@ class Silence:
         self._run_id = run_id
         self.nodes = {node.node: node for node in state.nodes}
         self._inferred = state.inferred
-        self._open = {incident.subject: incident for incident in state.incidents}
-        self.num_judged, self.num_verdicts = state.counts
-        """How often nodes were judged, and how many incidents that made."""
+        self.num_judged, num_verdicts = state.counts
+        """How often nodes were judged."""
+        self._deaths = Deaths(run, state.incidents, num_verdicts)
         self._expected = state.expected
         self._last_step_us, self._step_gap_us, self._step = state.run_step
         self._back_us = 0
@@ -99,17 +96,16 @@ class Silence:
         """Nodes heard since ``take_heard``."""
         self.turned: set[str] = set()
         """Nodes whose state has changed since ``take_heard``."""
-        self._changed_incidents: dict[str, Incident] = {}
 
     def state(self) -> SilenceState:
         """What ``__init__`` goes on from."""
         return SilenceState(
             list(self.nodes.values()),
             self._inferred,
-            list(self._open.values()),
+            self._deaths.open(),
             self._expected,
             (self._last_step_us, self._step_gap_us, self._step),
-            (self.num_judged, self.num_verdicts),
+            (self.num_judged, self._deaths.num_verdicts),
         )
 
     # -- arrivals ----------------------------------------------------------------------------------------------------
@@ -237,8 +233,8 @@ class Silence:
             case FailureWithdrawn():
                 self._hear_of_withdrawal(received_us, event)
             case RunEnd():
-                for subject in list(self._open):
-                    self._clear(received_us, subject, "run ended")
+                for incident in self._deaths.open():
+                    self._clear(received_us, incident.node, "run ended")
             case RunStart(nodes=list()) if all(isinstance(name, str) for name in event.nodes):
                 for name in event.nodes[:MAX_NODES]:
                     self._expected.setdefault(name, received_us)
@@ -263,10 +259,10 @@ class Silence:
                 self._turn(node, "dead", received_us)
         one = event.node is not None
         silent_us = microseconds(event.dur or 0.0)
-        self._raise(
+        self._deaths.say(
             received_us,
             max(0, received_us - silent_us),
-            _subject(event.node),
+            event.node,
             "critical",
             f"node {event.node} is dead" if one else f"{len(dead)} nodes are dead",
             Evidence(
@@ -276,16 +272,15 @@ class Silence:
                 unit="s",
                 more={"detail": event.detail, "told_at": event.t, "num_nodes": 1 if one else len(dead)},
             ),
-            event.node,
-            attempt,
-            advice=_advice(event.node),
+            last_step_us=self._last_step_us,
+            attempt=attempt,
         )
 
     def _hear_of_withdrawal(self, received_us: int, event: FailureWithdrawn) -> None:
         attempt = None if event.attempt is None else str(event.attempt)
         name = (microseconds(event.of_t), attempt, event.node)
         self._inferred = [it for it in self._inferred if (it.t_us, it.attempt, it.node) != name]
-        self._clear(received_us, _subject(event.node), f"withdrawn: {event.reason or 'it was alive'}")
+        self._clear(received_us, event.node, f"withdrawn: {event.reason or 'it was alive'}")
         for node in self.nodes.values() if event.node is None else filter(None, [self.nodes.get(event.node)]):
             if node.state == "dead":
                 self._turn(node, "lost", received_us)
@@ -300,15 +295,15 @@ class Silence:
                 return None
             node = self.nodes[name] = Node(name, received_us, state_since_us=received_us)
             self.turned.add(name)
-            self._clear(received_us, _subject(name), "it was heard of")
+            self._clear(received_us, name, "it was heard of")
         return node
 
     def _turn(self, node: Node, state: State, at_us: int) -> None:
         if node.state == "dead":
             outcome = "heard again" if state == "alive" else f"its state is {state}"
-            self._clear(at_us, _subject(node.node), outcome)
+            self._clear(at_us, node.node, outcome)
             if all(it.state != "dead" for it in self.nodes.values() if it is not node):
-                self._clear(at_us, _subject(None), outcome)
+                self._clear(at_us, None, outcome)
         node.state, node.state_since_us = state, at_us
         self.turned.add(node.node)
 
@@ -320,16 +315,13 @@ class Silence:
             self._back_us = now_us
         self._judged_us = now_us
         concluded = self._withdrawals()
-        for subject, incident in self._open.items():
-            if now_us - incident.updated_us >= RENEW_US:
-                renewed = structs.replace(incident, updated_us=now_us, cost=self._cost(incident, now_us))
-                self._open[subject] = self._changed_incidents[incident.incident_id] = renewed
+        self._deaths.renew(now_us, self._last_step_us)
         if attempt is None:
             return concluded
         self._judge_expected(now_us)
-        for subject, incident in list(self._open.items()):
+        for incident in self._deaths.open():
             if incident.attempt not in (None, attempt):
-                self._clear(now_us, subject, "attempt ended")  # another runs, without it
+                self._clear(now_us, incident.node, "attempt ended")  # another runs, without it
         watched = [it for it in self.nodes.values() if it.last_heartbeat_us is not None and it.state != "gone"]
         self.num_judged += len(watched)
         silent = [it for it in watched if it.state != "dead" and self._absent_us(it, now_us) >= _scaled(SUSPECT_US, it)]
@@ -408,66 +400,16 @@ class Silence:
 
     def _judge_expected(self, now_us: int) -> None:
         for name, since_us in self._expected.items():
-            if name in self.nodes or _subject(name) in self._open:
+            if name in self.nodes or self._deaths.is_open(name):
                 continue
             if now_us - max(since_us, self._back_us) >= NEVER_SEEN_US:
                 said = f"node {name} was expected and never heard of"
                 waited_s = (now_us - since_us) / SECOND_US
                 evidence = Evidence(value=waited_s, threshold=NEVER_SEEN_US / SECOND_US, unit="s")
-                self._raise(now_us, since_us, _subject(name), "warning", said, evidence, name)
+                self._deaths.say(now_us, since_us, name, "warning", said, evidence, last_step_us=None)
 
-    # -- incidents ---------------------------------------------------------------------------------------------------
-
-    def _raise(
-        self,
-        at_us: int,
-        since_us: int,
-        subject: str,
-        severity: Severity,
-        summary: str,
-        evidence: Evidence,
-        node: str | None,
-        attempt: str | None = None,
-        advice: str | None = None,
-    ) -> None:
-        if subject in self._open:
-            return
-        incident = Incident(
-            incident_id=incident_id(self._run, NAME, subject, since_us),
-            run=self._run,
-            detector=NAME,
-            subject=subject,
-            severity=severity,
-            opened_us=since_us,
-            found_us=at_us,
-            updated_us=at_us,
-            summary=summary,
-            evidence=evidence,
-            attempt=attempt,
-            node=node,
-            advice=advice,
-        )
-        incident = structs.replace(incident, cost=self._cost(incident, at_us))
-        self.num_verdicts += 1
-        self._open[subject] = self._changed_incidents[incident.incident_id] = incident
-
-    def _clear(self, at_us: int, subject: str, outcome: str) -> None:
-        incident = self._open.pop(subject, None)
-        if incident is None:
-            return
-        cost = None if outcome.startswith("withdrawn") else self._cost(incident, at_us)
-        cleared = structs.replace(incident, cleared_us=at_us, updated_us=at_us, outcome=outcome, cost=cost)
-        self._changed_incidents[incident.incident_id] = cleared
-
-    def _cost(self, incident: Incident, at_us: int) -> Cost | None:
-        """How long training has stood still for it: since the last step of any rank, none while they step on.
-
-        Where a step came since, as the next attempt's first, the longest that it had been by then.
-        """
-        if incident.severity != "critical" or self._last_step_us is None:
-            return None
-        known_s = incident.cost.wall_s or 0.0 if incident.cost is not None else 0.0
-        return Cost(wall_s=max(known_s, (at_us - self._last_step_us) / SECOND_US), basis=BASIS)
+    def _clear(self, at_us: int, node: str | None, outcome: str) -> None:
+        self._deaths.clear(at_us, node, outcome, self._last_step_us)
 
     # -- what to write -----------------------------------------------------------------------------------------------
 
@@ -478,23 +420,22 @@ class Silence:
 
     def take_incidents(self) -> list[Incident]:
         """Incidents opened or cleared since the last call."""
-        changed, self._changed_incidents = self._changed_incidents, {}
-        return list(changed.values())
+        return self._deaths.take_changed()
 
     def open(self) -> list[Incident]:
         """Incidents that are open."""
-        return list(self._open.values())
+        return self._deaths.open()
 
     def sight(self) -> Sight:
         """How well it sees whether nodes are alive."""
         if self.is_watching:
-            return Sight("armed", "", self.num_judged, self.num_verdicts)
-        return Sight("blind", "no node sends heartbeats", self.num_judged, self.num_verdicts)
+            return Sight("armed", "", self.num_judged, self._deaths.num_verdicts)
+        return Sight("blind", "no node sends heartbeats", self.num_judged, self._deaths.num_verdicts)
 
     @property
     def has_changed(self) -> bool:
         """Whether something must be written at once."""
-        return bool(self.turned or self._changed_incidents)
+        return bool(self.turned) or self._deaths.has_changed
 
     @property
     def is_watching(self) -> bool:
@@ -509,17 +450,6 @@ class Silence:
         for node in self.nodes.values():
             found[node.state] += 1
         return found
-
-
-def _subject(node: str | None) -> str:
-    """Whom an incident is about: a node, or the run where many died at once."""
-    return "run" if node is None else f"node {node}"
-
-
-def _advice(node: str | None) -> str:
-    if node is None:
-        return "look for what they share, such as a switch, a rack or the way to here, before nodes are drained"
-    return f"drain {node}, replace it, and start again without it"
 
 
 def _scaled(limit_us: int, node: Node) -> int:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, select
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, microseconds
 
-from tachograph_collector.detect import Settings, Sight, silence
+from tachograph_collector.detect import Settings, Sight, deaths
 from tachograph_collector.detect.silence import Conclusion, Silence, SilenceState
 from tachograph_collector.ledger import Books, Details, Ledger, StateError
 from tachograph_collector.live.detecting import Detecting, Moment
@@ -442,7 +442,7 @@ class RunFolder:
         upsert(connection, nodes, [{**of_run, **row} for row in node_rows(self._silence.take_heard())])
 
     def _own_sights(self) -> dict[str, Sight]:
-        return {} if self._is_replay else {silence.NAME: self._silence.sight()}
+        return {} if self._is_replay else {deaths.NAME: self._silence.sight()}
 
     def _show(self, books: dict[int, Books], now_us: int, until_us: int) -> None:
         views = []
