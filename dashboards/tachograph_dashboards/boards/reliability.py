@@ -41,7 +41,7 @@ _FEW = (0.0506, 0.4844, 1.2373, 2.1797, 3.2470, 4.4038, 5.6287, 6.9077, 8.2307, 
 """The 2.5 % quantiles of 2, 4 ... 20 degrees of freedom, where the approximation is up to twice as small."""
 HIGH_QUANTILE = _chi_square("1.96", "(2 * n + 2)")
 LOW_QUANTILE = f"COALESCE((ARRAY[{', '.join(map(str, _FEW))}])[n], {_chi_square('-1.96', '(2 * n)')})"
-"""97.5 % and 2.5 % of chi-square for ``n`` failures, within half a percent: twice the time over them bounds the MTBF."""
+"""97.5 % and 2.5 % of chi-square for ``n`` failures, within 0.5 %: twice the time over them bounds the MTBF."""
 
 
 def reliability(public_url: str | None = None) -> Dashboard:
