@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from click.testing import CliRunner
-from collector_process import Starts
+from collector_process import CollectorProcess, Reply, Starts
 from tachograph_collector.cli.main import cli
 
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine that tests has set is no part of a test."""
-    import os
-
     for name in list(os.environ):
         if name.startswith("TACHOGRAPH_"):
             monkeypatch.delenv(name)
@@ -72,3 +73,24 @@ def test_a_collector_that_is_named_and_not_there_is_exit_code_1_and_the_rest_is_
     assert "no collector answers at http://127.0.0.1:1" in done.stdout
     assert "this machine\nok    python" in done.stdout
     assert "can't work so" in done.stdout
+
+
+def test_a_collectors_certificate_is_trusted_with_its_authoritys_and_not_without(
+    sqlite_url: str, start_collector: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1", not_after=datetime.now(UTC) + timedelta(days=10))
+    cert, key, ca = (tmp_path / name for name in ("cert.pem", "key.pem", "ca.pem"))
+    issued.private_key_pem.write_to_path(str(key))
+    issued.cert_chain_pems[0].write_to_path(str(cert))
+    authority.cert_pem.write_to_path(str(ca))
+    monkeypatch.setattr(CollectorProcess, "request", lambda *_: Reply(200, {}, b""))  # it speaks plain HTTP
+    collector = start_collector(sqlite_url, ["--tls-cert", str(cert), "--tls-key", str(key)])
+    url = f"https://127.0.0.1:{collector.port}"
+    code, found = examined("--collector", url, "--spool", str(tmp_path))
+    assert (code, found["reach"]["level"]) == (1, "fail")
+    assert "TACHOGRAPH_CA_FILE" in found["reach"]["advice"]
+    code, found = examined("--collector", url, "--spool", str(tmp_path), "--ca-file", str(ca))
+    assert (code, found["reach"]["level"], found["offset"]["level"]) == (0, "ok", "ok")
+    assert found["TLS"]["level"] == "warn"
+    assert "the certificate ends in" in found["TLS"]["found"]
