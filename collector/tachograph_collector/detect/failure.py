@@ -29,6 +29,8 @@ from tachograph_collector.detect.verdict import Cost, Evidence, Incident, Verdic
 NAME: Final = "failure"
 MAX_REPORTS: Final = 4_096
 """Of one failure that are held; more are counted."""
+TOLD_AT_ONCE: Final = 16
+"""So many reports are said as they come; more are counted, and said when it is renewed."""
 MAX_DOWNS: Final = 9
 MAX_WORDLESS: Final = 100
 NOTICE_US: Final = 900 * SECOND_US
@@ -151,7 +153,8 @@ class FailureDetector:
                 state.reports = sorted([*state.reports, report], key=lambda one: one.t_us)
             else:
                 state.num_more += 1
-            self._say(report.t_us)
+            if len(state.reports) <= TOLD_AT_ONCE:
+                self._say(report.t_us, is_final=True)
             return
         if name != course.attempt and name in course.past:
             return  # told late: another attempt runs
@@ -255,6 +258,11 @@ class FailureDetector:
         if self.state.reports and times > 0:
             self.state.said_us += times * self._update_us
             self._say(self.state.said_us, is_final=True)
+
+    def finish(self, at_us: int) -> None:
+        """Nothing more is expected of the log: say all that was reported."""
+        if len(self.state.reports) > TOLD_AT_ONCE:
+            self._say(at_us, is_final=True)
 
     # -- what is said ------------------------------------------------------------------------------------------------
 

@@ -194,6 +194,7 @@ class RunDetectors:
             self._judge_until(until_us)
         self._advance(until_us, self._quiet_from_us)
         if now_us is None:
+            self._failure.finish(until_us)
             self._nodes.finish(until_us)
             self._corruption.finish(until_us)
 

@@ -85,6 +85,14 @@ def test_a_failure_that_four_ranks_report_is_one_incident_and_the_first_names_it
     assert incident.opened_us == incident.found_us == round((T0 + 503) * 1e6)
 
 
+@pytest.mark.parametrize("num", [4, 16, 17, 5000])
+def test_all_ranks_that_report_it_are_counted_also_where_the_log_ends_with_them(num):
+    reports = [(1.0 + rank * 1e-3, "collective_timeout", {"rank": rank}) for rank in range(num)]
+    (incident,) = all_found(stopped(*reports, resumes_after=None))
+    assert (incident.rank, incident.evidence.value, incident.evidence.num_samples) == (0, num, num)
+    assert incident.evidence.more["num_ranks"] == min(num, 4096)
+
+
 def test_it_is_critical_while_the_run_is_down_and_a_warning_once_a_step_is_made():
     down = Detectors()
     down.add(stopped(*REPORTS, resumes_after=None))
