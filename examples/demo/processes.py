@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -11,8 +10,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_BOUND = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit("the demo is gone already")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes the program that it is given, to be killed when its parent dies. Were it done between fork and exec
+(``preexec_fn``), a Ctrl-C that comes in that moment would be lost: Python drops what is raised in hooks of a fork."""
 
 Process = subprocess.Popen[bytes]
 
@@ -22,18 +29,13 @@ def spawn(command: Sequence[str], log: Path, env: Mapping[str, str]) -> Process:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TACHOGRAPH")}
     with log.open("ab") as file:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
             env=kept | dict(env),
             start_new_session=True,  # Ctrl-C is for the demo, which ends the others in order
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no thread runs yet
         )
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def end(processes: Iterable[Process], how: signal.Signals = signal.SIGTERM, within_s: float = 10.0) -> None:

@@ -77,7 +77,7 @@ def start_demo(tmp_path: Path) -> Iterator[type[Demo]]:
 
     yield start  # type: ignore[misc]
     for demo in started:
-        demo.process.kill()
+        demo.process.terminate()  # timeout hands it on
         demo.process.communicate()
 
 
@@ -111,7 +111,7 @@ def test_the_demo_finds_each_fault_and_leaves_a_report_and_nothing_else(start_de
 def test_a_demo_that_is_interrupted_or_killed_leaves_no_process_behind(start_demo, how: signal.Signals) -> None:
     demo = start_demo()
     demo.until("ranks train")
-    assert len(demo.processes()) > 2
+    assert demo.processes(), "the collector at least"
     (pid,) = [
         int(child) for child in Path(f"/proc/{demo.process.pid}/task/{demo.process.pid}/children").read_text().split()
     ]
