@@ -22,6 +22,7 @@ URL = "https://tachograph.example"
 LENGTH = 70
 """Minutes of each case; it is looked at as they end."""
 RUN = "lab/run 1+2"
+WITHIN_S = 300
 HEADINGS = ["What it means", "What to look at", "What to do", "When it lies"]
 INCIDENTS = {
     "TachographRunStalled": "hang",
@@ -194,7 +195,11 @@ def firing(cases: Sequence[Case], folder: Path) -> list[str]:
     path = folder / "cases.yml"
     path.write_text(json.dumps(told))  # JSON is YAML
     command = [program, "test", "rules", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    # It makes a database a case, and waits for the disk for each; in memory there is nothing to wait for.
+    memory = {"TMPDIR": "/dev/shm"} if os.access("/dev/shm", os.W_OK) else {}
+    done = subprocess.run(
+        command, env=os.environ | memory, capture_output=True, text=True, timeout=WITHIN_S, check=False
+    )
     said = done.stdout + done.stderr
     assert "SUCCESS" in said or "got:[" in said, said
     return [] if done.returncode == 0 else re.split(r"^ *(?=alertname: )", said, flags=re.MULTILINE)[1:]
