@@ -17,6 +17,7 @@ from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.files import ReadingError
 from tachograph_agent.trainers.pattern import PatternLog
 from tachograph_agent.trainers.reading import open_log
+from tachograph_collector.cli.booking import Options, book
 
 PAGE = Path(__file__).parents[3] / "docs" / "patterns.md"
 TIMES = '[time]\nformat = "%Y-%j %H:%M"\nzone = "UTC"\n[units]\ndur = "ms"\n[steps]\nper_line = 5\nfirst = 0\n'
@@ -62,6 +63,17 @@ def test_the_example_of_the_page_is_read_as_the_page_says(tmp_path: Path, linear
     assert of(events, "attempt.start")[0].t == 1_893_549_600.0  # 03:00 in Berlin is 02:00 UTC
     assert context.notes == []
     assert context.skips == []
+
+
+def test_the_example_of_the_page_is_booked_as_the_page_says(tmp_path: Path) -> None:
+    log, toml = example()
+    (tmp_path / "train.out").write_text(log)
+    (tmp_path / "ours.toml").write_text(toml)
+    (report,) = book([str(tmp_path / "train.out")], Options(pattern=str(tmp_path / "ours.toml")))
+    booked = {name: us // 1_000_000 for name, us in report.books.accounts_us.items()}
+    sentence = "books {kept} s as kept, {checkpoint} s as checkpoint, {lost} s as lost"
+    assert sentence.format(**booked) in PAGE.read_text()
+    assert f"and {booked['restart']} s as restart" in PAGE.read_text()
 
 
 def test_an_elapsed_log_with_units_and_its_own_count_of_steps(tmp_path: Path, linear: bool) -> None:
