@@ -63,7 +63,7 @@ def rank_of(line: str) -> int | None:
     return int(told) if len(told) < 10 else None
 
 
-_TAG: Final = re.compile(r"\[\d+,(\d+)\]<std(?:out|err|diag)>:")
+_TAG: Final = re.compile(r"\[\d+,(\d{1,9})\]<std(?:out|err|diag)>:")
 
 
 def tagged(line: str) -> list[tuple[int, str]]:

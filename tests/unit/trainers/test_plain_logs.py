@@ -109,3 +109,10 @@ def test_a_step_that_falls_while_time_goes_on_is_a_restart() -> None:
 def test_these_adapters_are_silent_on_nothing() -> None:
     for adapter in (KeyValue(), Horovod(), Iterations(), Folding(), TensorBoardViewer()):
         adapter_runs.assert_silent_on_nothing(adapter)
+
+
+def test_a_tag_whose_rank_has_thousands_of_digits_is_no_tag() -> None:
+    events, _ = read(
+        Horovod(), f"[1,{'7' * 5000}]<stdout>:[1,3]<stdout>:2030-01-02 03:00:00: T horovod/made_up.cc:1] up"
+    )
+    assert [beat.rank for beat in of(events, "heartbeat")] == [3]
