@@ -150,5 +150,5 @@ def scenarios() -> list[Scenario]:
     add("healthy 256 ranks", "moe", 20, healthy("moe", 256))
     add("healthy, noisy", "dense", 5, healthy("dense", 64, noise=0.05))
     for family in FAMILIES:
-        add("healthy for long", family, 6, healthy(family, 32, 800))
+        add("healthy for long", family, 9, healthy(family, 32, 800))
     return made
