@@ -63,7 +63,15 @@ CHECKS = [
 ]
 EXAMPLES = 4
 """Of each route and each kind of request."""
-TAKES_NOTHING = {"GET /healthz", "GET /readyz", "GET /v1/sd", "GET /metrics", "GET /login", "POST /logout"}
+TAKES_NOTHING = {
+    "GET /healthz",
+    "GET /readyz",
+    "GET /v1/me",
+    "GET /v1/sd",
+    "GET /metrics",
+    "GET /login",
+    "POST /logout",
+}
 NEEDS_A_TOKEN = {"POST /login", "POST /logout"}
 BOOKED_WITHIN_S = 60.0
 
