@@ -20,8 +20,12 @@ def failing(error: BaseException):
         (errors.BadInputError("x.log: empty"), 2, "tachograph: x.log: empty\n"),
         (errors.extra_missing("--html"), 3, "pip install 'tachograph[collector]'\n"),
         (KeyboardInterrupt(), 130, "tachograph: interrupted\n"),
-        (FileNotFoundError(2, "No such file", "x"), 2, "tachograph: x: no such file; is the name right, and the folder you are in?\n"),
-        (OSError(28, "No space left on device"), 2, "tachograph: standard output: no space left on device; make room, or name another place\n"),
+        (
+            FileNotFoundError(2, "No such file", "x"),
+            2,
+            "x: no such file; is the name right, and the folder you are in?\n",
+        ),
+        (OSError(28, "No space left"), 2, "standard output: no space left; make room, or name another place\n"),
     ],
 )
 def test_what_went_wrong_is_one_sentence_and_a_code(error, code, sentence, capsys) -> None:
