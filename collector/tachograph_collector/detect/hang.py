@@ -241,6 +241,13 @@ class HangDetector:
     def _cost(self, since_us: int, at_us: int) -> Cost | None:
         return self._course.cost(max(0, at_us - since_us) / SECOND_US, "time that all stood still")
 
+    def _advice(self, ranks: list[int], node: str | None) -> str:
+        where = f"rank {ranks[0]}" if len(ranks) == 1 else "these ranks" if ranks else "a few ranks"
+        where += f" on {node}" if node is not None else ""
+        save = max(self._course.landed, key=lambda one: one.step, default=None)
+        back = "no checkpoint has landed yet" if save is None else f"it goes back to the checkpoint of step {save.step}"
+        return f"look at the stack of {where} (py-spy dump), then end the job so that it starts anew: {back}"
+
     def _say(self, at_us: int, limit_s: float) -> None:
         state, course = self.state, self._course
         silent_s = (at_us - state.since_us) / SECOND_US
@@ -274,6 +281,7 @@ class HangDetector:
                         "gpu_hours_an_hour": course.gpu_hours(3600),
                     },
                 ),
+                advice=self._advice(ranks, node),
                 node=node,
                 rank=ranks[0] if len(ranks) == 1 else None,
                 cost=self._cost(state.since_us, at_us),

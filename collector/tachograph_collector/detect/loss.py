@@ -367,6 +367,8 @@ class LossDetector:
             state.nan_since_us = since_us
         poisoned_s = max(0, point.t_us - state.nan_since_us) / 1e6
         save = course.newest_before(point.step)
+        before = [one for one in course.landed if one.landed_us < since_us]
+        sound = max(before, key=lambda one: one.step, default=None)
         self._board.say(
             point.t_us,
             Verdict(
@@ -386,8 +388,13 @@ class LossDetector:
                         "newest_landed_step": None if save is None else save.step,
                     },
                 ),
-                advice="stop it: each further step is work done on a dead model"
-                + ("" if save is None else f"; look whether the checkpoint of step {save.step} is older than the NaN"),
+                advice="stop it: each further step is work done on a dead model; "
+                + (
+                    "no checkpoint had landed before it"
+                    if sound is None
+                    else f"go back to the checkpoint of step {sound.step}, which landed before it, once its weights "
+                    "are seen to be finite"
+                ),
                 cost=course.cost(poisoned_s, "poisoned: trained after the model had turned NaN"),
             ),
         )
@@ -400,6 +407,7 @@ class LossDetector:
             return
         state, settings = self.state, self._settings
         is_skip = not math.isfinite(point.norm) and (not point.has_loss or math.isfinite(point.loss))
+        is_skip &= state.nan_since_us is None  # no step of a model that has turned NaN is a skipped one
         if not point.is_eligible:
             return
         self._board.evaluated(NORM)

@@ -161,6 +161,7 @@ class SavesDetector:
                     unit="s",
                     more={"at_risk_gpu_hours": hours},
                 ),
+                advice="see whether saves are still begun and the storage takes them; end nothing before one lands",
                 cost=self._course.cost(waited_s, "work at risk until a save lands"),
             ),
         )
@@ -324,6 +325,7 @@ class SavesDetector:
             since_us,
             f"the save of step {step} {what}: {left}",
             Evidence(unit="step", value=float(step), more={"step": step, "newest_landed_step": newest}),
+            "look at the log of the rank that saves, and at the storage; a failure costs all work since the last one",
             cost=self._course.cost(blocked_s, "time that the save held training up, for nothing"),
         )
 

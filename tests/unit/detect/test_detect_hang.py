@@ -185,3 +185,13 @@ def test_evaluations_told_of_at_their_end_only_look_like_a_hang_once_and_then_no
     hung = found([*events, Phase(t=t + 120 + 401, run=RUN, attempt=0, name="x", dur=0.0)])
     assert [one.outcome for one in hung] == [once.outcome, None]
     assert hung[1].found_us - hung[1].opened_us == round(2 * 199.9e6)
+
+
+def test_a_hang_says_whose_stack_to_look_at_and_what_ending_it_costs():
+    detectors = Detectors()
+    detectors.add(stopped())
+    (change,) = detectors.look(round((T0 + 300) * 1e6))
+    said = change.incident
+    assert said.advice is not None
+    assert "py-spy dump" in said.advice
+    assert "no checkpoint has landed yet" in said.advice

@@ -174,3 +174,16 @@ def test_a_loss_that_goes_below_zero_is_judged_on_its_own_scale():
     assert found(losses(values)) == []
     values[300:310] += 2.0
     assert [one.detector for one in found(losses(values))] == ["loss_spike"]
+
+
+def test_a_model_that_is_nan_from_its_first_step_is_one_incident():
+    said = found(losses([0.0] * 120, norms=[math.nan] * 120))
+    assert [(one.detector, one.severity) for one in said] == [("nan", "critical")]
+
+
+def test_nan_names_the_newest_checkpoint_that_landed_before_it():
+    values = [2.0 + 0.01 * (place % 7) for place in range(100)] + [math.nan] * 20
+    saves = [CheckpointSaved(t=T0 + 2 * step + 0.5, run=RUN, attempt=0, rank=0, step=step) for step in (40, 80, 110)]
+    (said,) = found([*losses(values), *saves])
+    assert said.advice is not None
+    assert "go back to the checkpoint of step 80" in said.advice
