@@ -80,7 +80,10 @@ def test_an_operator_works_through_what_was_flagged(url: str) -> None:
         "bbbb2222",
         "aaaa1111",
     ]
-    assert "no incident that fits" in typed(url, "incidents", "other").stdout
+    assert "no incident that fits" in typed(url, "incidents", "other*").stdout
+    assert "knows no run 'labs'" in typed(url, "incidents", "labs", code=2).output
+    assert "'12' is no ID of an incident" in typed(url, "incident", "show", "12", code=2).output
+    assert "'zz' is no ID of a silence" in typed(url, "silence", "end", "zz", code=2).output
     assert "and more" in typed(url, "incidents", "--limit", "1").stdout
     told = json.loads(typed(url, "incidents", "--detector", "nan", "--detector", "hang", "--json").stdout)
     assert [one["incident_id"] for one in told["incidents"]] == ["bbbb2222", "cccc3333"]

@@ -100,13 +100,20 @@ def test_incidents_of_all_runs_are_listed_as_described_what_began_last_first(cli
         ("open=false", ["hang"]),
         ("since=1201&origin=live", ["straggler"]),
         ("until=6", ["straggler"]),
-        ("detector=nothing", []),
+        ("detector=nan", []),
     ],
 )
 def test_a_list_takes_what_is_asked_for_alone(
     client: AppClient, stored: Stored, asked: str, detectors: list[str]
 ) -> None:
     assert [one["detector"] for one in told(client.get(f"/v1/incidents?{asked}"))["incidents"]] == detectors
+
+
+def test_a_detector_that_there_is_not_is_told_with_those_that_are_like_it(client: AppClient, stored: Stored) -> None:
+    silence = {"detector": "dead_nod", "for": "1h", "why": "x"}
+    for answer in (client.get("/v1/incidents?detector=dead_nod"), client.post("/v1/silences", json=silence)):
+        assert answer.status_code == 422
+        assert "no detector has the name 'dead_nod'; did you mean dead_node" in answer.json()["detail"]
 
 
 def test_pages_leave_nothing_out_and_a_run_has_its_own(client: AppClient, stored: Stored) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
 from tachograph_collector.cli.remote import HELP, asking, remote_options
+from tachograph_collector.report.text import visible
 
 if TYPE_CHECKING:
     from tachograph_collector.client.incident_records import IncidentWithNotes
 
+_ID: Final = re.compile("[0-9a-fA-F]{4,40}")
 _EPILOG = f"""\b
 Examples:
   tachograph incident show 4f1c2d0b
@@ -31,6 +34,20 @@ ID is the one that 'tachograph incidents' shows, or the beginning of it. To say 
 @click.group(epilog=_EPILOG)
 def incident() -> None:
     """Look at one incident of a collector, say that somebody is on it, or add a note."""
+
+
+def an_id(what: str, listed_by: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Checks what is given as an ID, or the beginning of one, before a collector is asked."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+        if _ID.fullmatch(text) is None:
+            raise BadInputError(
+                f"{visible(text, 50)!r} is no ID of a{'n' if what[0] in 'aeiou' else ''} {what}: expected 4 or more of "
+                f"its digits and letters a to f; '{listed_by}' lists them"
+            )
+        return text.lower()
+
+    return check
 
 
 def author_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +72,7 @@ def author_or_user(author: str | None) -> str | None:
 
 
 @incident.command(epilog="\b\nExample:\n  tachograph incident show 4f1c2d0b")
-@click.argument("incident_id", metavar="ID")
+@click.argument("incident_id", metavar="ID", callback=an_id("incident", "tachograph incidents"))
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
 @remote_options
 def show(incident_id: str, as_json: bool, url: str | None, token_file: str | None, ca_file: str | None) -> None:
@@ -75,7 +92,7 @@ def show(incident_id: str, as_json: bool, url: str | None, token_file: str | Non
 
 
 @incident.command(epilog="\b\nExample:\n  tachograph incident ack 4f1c2d0b --note 'I drain the node'")
-@click.argument("incident_id", metavar="ID")
+@click.argument("incident_id", metavar="ID", callback=an_id("incident", "tachograph incidents"))
 @click.option("--note", metavar="TEXT", help="What you are going to do.")
 @author_option
 @remote_options
@@ -89,7 +106,7 @@ def ack(
 
 
 @incident.command(epilog="\b\nExample:\n  tachograph incident unack 4f1c2d0b")
-@click.argument("incident_id", metavar="ID")
+@click.argument("incident_id", metavar="ID", callback=an_id("incident", "tachograph incidents"))
 @click.option("--note", metavar="TEXT", help="Why.")
 @author_option
 @remote_options
@@ -103,7 +120,7 @@ def unack(
 
 
 @incident.command(epilog="\b\nExample:\n  tachograph incident note 4f1c2d0b 'a fan had failed'")
-@click.argument("incident_id", metavar="ID")
+@click.argument("incident_id", metavar="ID", callback=an_id("incident", "tachograph incidents"))
 @click.argument("text")
 @author_option
 @remote_options

@@ -84,6 +84,8 @@ def incidents(
                     until=unix_seconds(until, zone),
                     limit=limit + 1 - len(found),
                 )
+        if not found and run_pattern is not None and not any(each in run_pattern for each in "*?["):
+            client.run(run_pattern).place()  # a run that nobody knows is told with those that are like it
     if as_json:
         import msgspec
 

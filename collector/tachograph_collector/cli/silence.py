@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 import click
 
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
-from tachograph_collector.cli.incident import author_option, author_or_user
+from tachograph_collector.cli.incident import an_id, author_option, author_or_user
 from tachograph_collector.cli.parsing import Instant, NumRuns, Zone, unix_seconds
 from tachograph_collector.cli.remote import HELP, asking, remote_options
 
@@ -111,7 +111,7 @@ def ls(with_old: bool, limit: int, as_json: bool, url: str | None, token_file: s
 
 
 @silence.command(epilog="\b\nExample:\n  tachograph silence end 8c2b1a09")
-@click.argument("silence_id", metavar="ID")
+@click.argument("silence_id", metavar="ID", callback=an_id("silence", "tachograph silence ls"))
 @remote_options
 def end(silence_id: str, url: str | None, token_file: str | None, ca_file: str | None) -> None:
     """Take a silence back before its time. The beginning of its ID is enough."""

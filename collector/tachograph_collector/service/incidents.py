@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tachograph_collector.detect.names import misspelt
 from tachograph_collector.report.model import Window
 from tachograph_collector.service import incident_examples as examples
 from tachograph_collector.service import incident_shapes as shapes
@@ -155,6 +156,9 @@ def _which(
     told = [*(detectors or ()), node or "", more.get("run_pattern") or ""]
     if any("\0" in each for each in told):
         raise Problem(422, "Invalid name", "a name has a character 0, which no run, detector or node has")
+    for name in detectors or ():
+        if (wrong := misspelt(name)) is not None:
+            raise Problem(422, "Unknown detector", wrong)
     return IncidentFilter(
         detectors=detectors,
         severities=severities,

@@ -16,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tachograph_collector.detect.names import misspelt
 from tachograph_collector.report.text import seconds_or_none
 from tachograph_collector.service import incident_examples as examples
 from tachograph_collector.service import incident_shapes as shapes
@@ -126,6 +127,8 @@ def _add(request: Request, access: Access, told: shapes.SentSilence) -> Response
         raise Problem(
             422, "Silences everything", "name a run, detector, subject or node; to silence all there is, say run '*'"
         )
+    if told.detector is not None and (wrong := misspelt(told.detector)) is not None:
+        raise Problem(422, "Unknown detector", wrong)
     _check_runs(access, told.run)
     database = service_of(request).database
     with database.write() as connection:
