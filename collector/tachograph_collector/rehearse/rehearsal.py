@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tachograph_collector.client import Client, ClientError
+from tachograph_collector.client import AwayError, Client, ClientError
 from tachograph_collector.client.client import is_unbooked
 from tachograph_collector.client.errors import UnknownRunError
 from tachograph_collector.rehearse.outcome import Line, Seen, false_alarms, found_by, line_of, seen_of
@@ -16,6 +16,8 @@ from tachograph_collector.rehearse.player import ORIGIN, Played, Player
 from tachograph_collector.rehearse.scenario import Scenario
 
 LOOK_EVERY_S: Final = 1.0
+AWAY_S: Final = 60.0
+"""A collector may be away for so long."""
 LATE_S: Final = 3.0
 """Played so late, a rehearsal says that times are not to be trusted."""
 
@@ -101,15 +103,23 @@ def rehearse(
     watched = [_Watched(scenario) for scenario in scenarios]
     player = Player(client, [Played(scenario.name, scenario.play()) for scenario in scenarios])
     began_s = time.time()
+    away_since_s: float | None = None
     player.start()
     try:
         while True:
             wait(LOOK_EVERY_S)
             if player.failure is not None:
                 raise player.failure
-            for it in watched:
-                for new in it.look(client):
-                    say(f"{new.seen_s - began_s:4.0f} s  {it.name}: {new.severity}: {new.summary}")
+            try:
+                for it in watched:
+                    for new in it.look(client):
+                        say(f"{new.seen_s - began_s:4.0f} s  {it.name}: {new.severity}: {new.summary}")
+                away_since_s = None
+            except AwayError:  # it may be starting anew, which is what is rehearsed then
+                away_since_s = time.time() if away_since_s is None else away_since_s
+                if time.time() - away_since_s > AWAY_S:
+                    raise
+                continue
             now_s = time.time()
             # With nothing to be found, all of it is played and watched.
             if all(it.is_settled(now_s) for it in watched) and (player.is_done or any(it.expects for it in watched)):
