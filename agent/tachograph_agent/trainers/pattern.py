@@ -45,8 +45,9 @@ class PatternLog:
         if self.pattern is None:
             return 0.0
         for line in head.split("\n")[:_MAX_SNIFFED_LINES]:
+            line = line[:MAX_CHARACTERS]
             try:
-                if self.pattern.expressions.first(split_prefix(line[:MAX_CHARACTERS])[0]) is not None:
+                if any(map(self.pattern.expressions.first, {split_prefix(line)[0], line})):
                     return 0.95
             except SlowMatchError:
                 continue
@@ -90,6 +91,9 @@ class _Reading:
                 line = line[:MAX_CHARACTERS]
             try:
                 found = self.pattern.expressions.first(line)
+                if found is None and len(line) < len(raw):  # what was taken for a tag may be what is looked for
+                    found = self.pattern.expressions.first(raw[:MAX_CHARACTERS])
+                    rank = rank if found is None else None
                 yield from self._line(line, found, rank, line_number)
             except SlowMatchError:
                 self.context.skip(

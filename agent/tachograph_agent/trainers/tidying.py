@@ -15,6 +15,7 @@ from tachograph_agent.trainers.text import without_colours
 
 _NUM_REMEMBERED: Final = 1024
 """Lines back within which another rank's line is the same one."""
+_NUM_RANKS: Final = 1_000_000
 _NUM_STAMPED: Final = 60
 """Characters at a line's front in which its time of day stands."""
 _TAGGED: Final = re.compile(r"\n(?:\[[a-z]+\d+\]:| *\d{1,6}: )")  # a literal first: ten times faster than ^
@@ -28,6 +29,8 @@ class Tidying:
     def __init__(self) -> None:
         self._owners: dict[str, str] = {}
         """Of each of the last lines, without tag and time of day: the rank that printed it first."""
+        self._numbers: set[str] = set()
+        """Bare numbers seen as tags."""
 
     def lines(self, text: str) -> list[str]:
         """Some whole lines, tidied; a carriage return ends one too: progress bars are made of them."""
@@ -55,6 +58,11 @@ class Tidying:
         if tag is None or suspicious(line):
             return line
         rank = tag[1] or tag[2]
+        if tag[1] is None and rank not in self._numbers:
+            # A bare number is a rank's only if it comes again: a step's number doesn't.
+            if len(self._numbers) < _NUM_RANKS:
+                self._numbers.add(rank)
+            return line
         at = tag.end()
         told = _CLOCK.sub("", line[at : at + _NUM_STAMPED]) + line[at + _NUM_STAMPED :]
         owner = self._owners.pop(told, rank)

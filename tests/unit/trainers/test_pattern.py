@@ -156,6 +156,12 @@ def test_of_several_ranks_the_lowest_is_read_whatever_launcher_named_it(tmp_path
     assert [(step.step, step.loss) for step in steps(events)] == [(1, 0.5), (2, 0.5), (3, 0.5)]
 
 
+def test_a_number_that_looks_like_a_launchers_label_may_be_the_step(tmp_path: Path) -> None:
+    toml = "[lines]\nstep = '^(?P<step>[0-9]+): took (?P<dur>[0-9.]+)'\n"
+    events, _ = run(tmp_path, toml, "".join(f"{number}: took 2.5\n" for number in range(1, 6)))
+    assert [step.step for step in steps(events)] == [1, 2, 3, 4, 5]
+
+
 def test_what_every_log_may_hold_is_found_in_this_one_too(tmp_path: Path) -> None:
     toml = f"[lines]\n{STEP}\n"
     log = (

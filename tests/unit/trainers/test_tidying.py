@@ -21,11 +21,17 @@ def test_a_line_that_all_ranks_print_is_given_once_and_the_number_of_lines_stays
 
 def test_times_of_day_may_differ_and_values_may_not() -> None:
     tidying = Tidying()
+    tidying.text("0: begun\n1: begun, too\n2: begun as well")
     assert tidying.text("0: 03:04:05,100 loss 2.5\n1: 03:04:05,250 loss 2.5\n2: 03:04:05,260 loss 2.6").split("\n") == [
         "0: 03:04:05,100 loss 2.5",
         "",
         "2: 03:04:05,260 loss 2.6",
     ]
+
+
+def test_numbers_that_count_on_are_steps_and_no_ranks() -> None:
+    text = "".join(f"{step}: loss 2.5\n" for step in range(50))
+    assert Tidying().text(text) == text
 
 
 def test_what_one_rank_says_again_is_its_own_history() -> None:
