@@ -176,6 +176,7 @@ def test_what_every_log_may_hold_is_found_in_this_one_too(tmp_path: Path) -> Non
     ("toml", "sentence"),
     [
         ("[lines\n", "not TOML"),
+        ("[steps]\nper_line = " + "9" * 5000, "not TOML"),
         ("", "lines.step: missing"),
         ("[lines]\nstep = 'x'", r"lines.step: no group \(\?P<step>"),
         ("[lines]\nstep = '(?P<step>'", "lines.step: the regex can't be read: missing"),
