@@ -34,6 +34,8 @@ def format_problem(form: str) -> str | None:
         if each not in _KNOWN:
             more = "; name the zone by time.zone, or read +01:00 by %z" if each == "Z" else ""
             return f"has %{each}, which is not taken{more}; taken are %{', %'.join(sorted(_KNOWN - {'%'}))}"
+        if directives.count(each) > 1 and each != "%":
+            return f"has %{each} more than once"
     if not {"H", "I"} & set(directives):
         return "has no hour (%H); minutes can't be told from dates alone"
     if bool({"m", "b", "B"} & set(directives)) != ("d" in directives):

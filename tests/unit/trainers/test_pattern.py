@@ -189,6 +189,7 @@ def test_what_every_log_may_hold_is_found_in_this_one_too(tmp_path: Path) -> Non
         ("[lines]\nstep = '(?P<step>1)'\n[time]\nzone = 'Mars/Base'", "time.zone: there is no time zone 'Mars/Base'"),
         ("[lines]\nstep = '(?P<step>1)'\n[time]\nformat = '%Q'", "time.format: '%Q' has %Q"),
         ("[lines]\nstep = '(?P<step>1)'\n[time]\nformat = '%Y-%m-%d'", "time.format: .* no hour"),
+        ("[lines]\nstep = '(?P<step>1)'\n[time]\nformat = '%H:%M:%H'", "time.format: '%H:%M:%H' has %H more than once"),
         ("[lines]\nstep = '(?P<step>1)'\n[time]\nformat = 'iso'", "time.format: 'iso' is none; expected unix"),
         ("[lines]\nstep = '(?P<step>1)'\n[time]\nstamp = 'x'", "time.stamp: no group"),
         ("[lines]\nstep = '(?P<step>1)'\n[units]\ndur = 'parsec'", "units.dur: 'parsec' is not known; known are s"),
