@@ -11,7 +11,7 @@ import pytest
 from app_client import AppClient
 from httpx import Response
 from no_keeper import NoKeeper
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 from stored_incidents import SECOND, incident, put
 from stored_runs import add_run
 from tachograph_collector.detect import Incident
@@ -355,3 +355,13 @@ def test_a_token_for_some_runs_does_not_end_the_silence_of_others(
     at = f"/v1/silences/{made['silence_id']}"
     assert client.request("DELETE", at, headers=operator).status_code == 403
     assert client.request("DELETE", at, headers=token(database, "operate", tenant="acme")).status_code == 404
+
+
+@pytest.mark.parametrize("asked", ["", " AND cleared_us IS NULL"])
+def test_the_newest_of_many_incidents_are_found_by_an_index(sqlite_url: str, asked: str) -> None:
+    database = Database(sqlite_url)
+    query = f"SELECT * FROM incidents WHERE tenant_id = 1{asked} ORDER BY opened_us DESC, run_id, incident_id LIMIT 100"
+    with database.read() as connection:
+        plan = " ".join(str(row) for row in connection.execute(text(f"EXPLAIN QUERY PLAN {query}")))
+    database.close()
+    assert ("incidents_open_idx" if asked else "incidents_fleet_idx") in plan

@@ -30,6 +30,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -422,6 +423,14 @@ incidents = Table(
     Index("incidents_opened_us_idx", "tenant_id", "run_id", "opened_us"),
     Index("incidents_node_idx", "tenant_id", "node"),
     Index("incidents_changed_us_idx", "changed_us"),
+    Index("incidents_fleet_idx", "tenant_id", "opened_us"),
+    Index(
+        "incidents_open_idx",
+        "tenant_id",
+        "opened_us",
+        sqlite_where=text("cleared_us IS NULL"),
+        postgresql_where=text("cleared_us IS NULL"),
+    ),
     comment="What was flagged: one row while it is open and after.",
 )
 

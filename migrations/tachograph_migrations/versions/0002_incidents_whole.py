@@ -172,3 +172,11 @@ def upgrade() -> None:
         )
         batch_op.create_index("incidents_changed_us_idx", ["changed_us"], unique=False)
         batch_op.create_index("incidents_node_idx", ["tenant_id", "node"], unique=False)
+        batch_op.create_index("incidents_fleet_idx", ["tenant_id", "opened_us"], unique=False)
+        batch_op.create_index(
+            "incidents_open_idx",
+            ["tenant_id", "opened_us"],
+            unique=False,
+            sqlite_where=sa.text("cleared_us IS NULL"),
+            postgresql_where=sa.text("cleared_us IS NULL"),
+        )
