@@ -91,7 +91,7 @@ def test_every_combination_of_values_is_tried(log: str) -> None:
     [
         ([], "nothing to try: give --set TABLE.NAME=VALUE, or --thresholds FILE"),
         (["--set", "ratio=2"], "--set ratio=2: expected TABLE.NAME=VALUE"),
-        (["--set", "straggler.rato=2"], "straggler has window_steps, window_s, ratio"),
+        (["--set", "straggler.rato=2"], "straggler has no threshold 'rato'; did you mean ratio?"),
         (["--set", "straggler.ratio=wide"], "'wide' is no number"),
         (["--set", "straggler.ratio=1.2", "--set", "straggler.ratio=1.3"], "is set twice"),
         (["--set", "straggler.ratio=1.2", "--detector", "gremlins"], "there is no such detector; known are"),

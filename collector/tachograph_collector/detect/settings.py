@@ -6,7 +6,8 @@ table a detector; it refuses names that it doesn't know and says which it does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import msgspec
@@ -283,7 +284,7 @@ def settings_from(document: Mapping[str, Any]) -> Settings:
     try:
         settings = msgspec.convert(document, Settings, strict=True)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"thresholds: {error}; {_known(document)}") from error
+        raise SettingsError(f"thresholds: {_wrong(document, str(error))}") from error
     straggler, loss = settings.straggler, settings.loss
     for name, k, n in (
         ("straggler.raise", straggler.raise_k, straggler.raise_n),
@@ -303,13 +304,26 @@ def settings_from(document: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _known(document: Mapping[str, Any]) -> str:
-    """What could have been meant, table by table where the table is known."""
+def _wrong(document: Mapping[str, Any], said: str) -> str:
+    """What is wrong with the document, where, and what could have been meant; ``said`` is the reader's own sentence."""
     defaults = Settings()
     for table, values in document.items():
         if table not in Settings.__struct_fields__:
-            return f"tables are {', '.join(Settings.__struct_fields__)}"
+            return f"there is no table {table!r}; {_near(table, Settings.__struct_fields__)}"
         names = getattr(defaults, table).__struct_fields__
-        if isinstance(values, Mapping) and any(name not in names for name in values):
-            return f"{table} has {', '.join(names)}"
-    return "see docs/detection.md for what each takes"
+        for name in values if isinstance(values, Mapping) else ():
+            if name not in names:
+                return f"{table} has no threshold {name!r}; {_near(name, names)}"
+    what, _, path = said.partition(" - at `$.")
+    value: Any = document
+    for name in path.rstrip("`").split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    what = what.replace("`", "").partition(", got")[0].replace("Expected float", "Expected a number")
+    what = what.replace("Expected int", "Expected a whole number").replace("Expected object", "Expected a table")
+    where = path.rstrip("`")
+    return f"{where} is {value!r:.60}; {what[:1].lower()}{what[1:]}" if where else said
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    found = get_close_matches(name, known, 1)
+    return f"did you mean {found[0]}?" if found else f"there are {', '.join(known)}"

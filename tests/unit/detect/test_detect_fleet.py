@@ -48,7 +48,7 @@ def test_nothing_said_is_the_defaults() -> None:
         ("run = 7", "expected [[run]]"),
         ("[run]\nmatch = 'a'", "expected [[run]]"),
         ('[[run]]\nmatch = "a"\nhang = 7', "of 'a'"),
-        ("[hang]\nleast = 7", "hang has least_s"),
+        ("[hang]\nleast = 7", "hang has no threshold 'least'; did you mean"),
     ],
 )
 def test_what_can_not_be_is_refused_with_the_table_it_stands_in(document: str, said: str) -> None:

@@ -121,12 +121,12 @@ def test_each_detector_says_whether_it_sees():
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"stragler": {}}, "tables are common, straggler"),
-        ({"straggler": {"ration": 1.2}}, "straggler has window_steps"),
+        ({"stragler": {}}, "there is no table 'stragler'; did you mean straggler?"),
+        ({"straggler": {"ration": 1.2}}, "straggler has no threshold 'ration'; did you mean ratio?"),
         ({"straggler": {"ratio": 0.9}}, "> 1"),
         ({"straggler": {"raise_k": 6}}, "k of n"),
         ({"straggler": {"ratio": 1.04}}, "lower threshold"),
-        ({"loss": {"again_k": "two"}}, "Expected `int`"),
+        ({"loss": {"again_k": "two"}}, "loss.again_k is 'two'; expected a whole number"),
     ],
 )
 def test_thresholds_that_cannot_be_are_refused_with_what_could(document, words):
