@@ -113,6 +113,14 @@ RUN_ALERTS: Final = (
         "critical",
     ),
     Alert(
+        "TachographRunDown",
+        'run:tachograph_incident_open_seconds:max{detector="failure", severity="critical"} > 900',
+        "{{ $labels.run }} failed and does not come back",
+        f"{{{{ $labels.run }}}} has been down for {{{{ $value | humanizeDuration }}}}{_WHO}: no step was done since."
+        + _GOODPUT,
+        "critical",
+    ),
+    Alert(
         "TachographGoodputBelowTarget",
         "run:tachograph_goodput_ratio:1h < on () group_left () tachograph:goodput_target:ratio "
         "and run:tachograph_goodput_ratio:24h < on () group_left () tachograph:goodput_target:ratio",
