@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,25 +32,35 @@ class BrokenDemoError(Exception):
 
 
 class Collector:
-    """``tachograph collector`` on a free port and a SQLite file in ``folder``; ready when it is made."""
+    """``tachograph collector`` on a free port and a SQLite file in ``folder``; ready when it is made.
 
-    def __init__(self, folder: Path) -> None:
+    ``check`` raises when the demo is to end, and is called while it is waited for; none is left behind then.
+    """
+
+    def __init__(self, folder: Path, check: Callable[[], None]) -> None:
         log = folder / "collector.log"
         program = str(Path(sys.executable).with_name("tachograph"))
         database = f"sqlite:///{folder / 'collector.db'}"
         command = [program, "collector", "--port", "0", "--database-url", database, "--thresholds", str(THRESHOLDS)]
         self._process = spawn(command, log, {})
-        until_s = time.monotonic() + STARTS_WITHIN_S
-        while not (found := _SERVING.search(log.read_text(errors="replace"))):
-            if self._process.poll() is not None or time.monotonic() > until_s:
-                self.stop()
-                raise BrokenDemoError("the collector did not come up; it said:\n" + tail(log))
-            time.sleep(LOOK_EVERY_S)
-        self.url = found[1]
+        try:
+            self.url = self._wait_for_url(log, check)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Ask it to end, and wait until it has."""
         end([self._process])
+
+    def _wait_for_url(self, log: Path, check: Callable[[], None]) -> str:
+        until_s = time.monotonic() + STARTS_WITHIN_S
+        while not (found := _SERVING.search(log.read_text(errors="replace"))):
+            check()
+            if self._process.poll() is not None or time.monotonic() > until_s:
+                raise BrokenDemoError("the collector did not come up; it said:\n" + tail(log))
+            time.sleep(LOOK_EVERY_S)
+        return found[1]
 
 
 class Node:

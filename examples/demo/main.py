@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from pathlib import Path
 from tachograph_collector.client import Client
 from tachograph_collector.client.errors import ClientError
 
-from demo.cluster import RUN, THRESHOLDS, BrokenDemoError, Collector
+from demo.cluster import LOOK_EVERY_S, RUN, THRESHOLDS, BrokenDemoError, Collector
+from demo.interrupt import Interrupt, InterruptedDemoError
 from demo.story import Story
 from demo.watch import Watch
 
@@ -40,50 +40,54 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run it. Exit codes: 0 it went through; 1 it does not work here, and says why; 130 interrupted."""
+    """Run it. Exit codes: 0 it went through; 1 it does not work here, and says why; 130, 143 interrupted."""
     asked = options(sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
+    interrupt = Interrupt()
     try:
         with tempfile.TemporaryDirectory(prefix="tachograph-demo-", ignore_cleanup_errors=True) as folder:
-            demo(Path(folder), asked.out, keep=asked.keep)
-    except (BrokenDemoError, ClientError) as error:
-        sys.exit(f"The demo does not work here: {error}")
-    except KeyboardInterrupt:
+            demo(Path(folder), asked.out, interrupt, keep=asked.keep)
+    except (BrokenDemoError, ClientError, InterruptedDemoError) as error:
+        if interrupt.signal is None:
+            sys.exit(f"The demo does not work here: {error}")
+        # Whatever failed then: a terminal's Ctrl-C also comes to the command that the demo just runs.
         print("\nInterrupted; everything that the demo started has ended.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(128 + interrupt.signal)
 
 
-def demo(folder: Path, out: Path, *, keep: bool) -> None:
-    """The whole demo, with all that it needs in ``folder`` and what stays in ``out``."""
+def demo(folder: Path, out: Path, interrupt: Interrupt, *, keep: bool) -> None:
+    """The whole demo, with all that it needs in ``folder`` and what stays in ``out``. ``interrupt`` ends it early."""
     began_s = time.monotonic()
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - began_s:4.0f} s  {line}", flush=True)
 
-    collector = Collector(folder)
+    collector = Collector(folder, interrupt.check)
     try:
         print(INTRODUCTION.format(url=collector.url, thresholds=_near(THRESHOLDS)), flush=True)
         with Client(collector.url) as client:
             watch = Watch(client, say)
-            story = Story(folder, collector.url, watch, say)
+            story = Story(folder, collector.url, watch, say, interrupt.check)
             try:
                 story.play()
-                _wait_for_books(client)
+                _wait_for_books(client, interrupt)
                 _sum_up(collector.url, watch, out)
+                interrupt.check()
                 if keep:
                     print(f"\nThe collector stays up until Ctrl-C: {collector.url}/", flush=True)
-                    _wait_for_interrupt()
+                    while interrupt.signal is None:
+                        time.sleep(LOOK_EVERY_S)
+                    print("\nEnded.", flush=True)
             finally:
                 story.stop()
     finally:
         collector.stop()
 
 
-def _wait_for_books(client: Client) -> None:
+def _wait_for_books(client: Client, interrupt: Interrupt) -> None:
     """Until what the ranks wrote last is booked."""
     until_s = time.monotonic() + BOOKED_WITHIN_S
     while client.run(RUN).summary().status != "completed":
+        interrupt.check()
         if time.monotonic() > until_s:
             raise BrokenDemoError(f"the run was not booked to its end within {BOOKED_WITHIN_S:.0f} s")
         time.sleep(0.2)
@@ -117,10 +121,3 @@ def _tachograph(words: Sequence[str], url: str, *, is_shown: bool = True) -> Non
 def _near(path: Path) -> Path:
     """The path as seen from here, where it is below."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def _wait_for_interrupt() -> None:
-    try:
-        signal.pause()
-    except KeyboardInterrupt:
-        print("\nEnded.", flush=True)

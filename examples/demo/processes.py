@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -39,14 +40,16 @@ def spawn(command: Sequence[str], log: Path, env: Mapping[str, str]) -> Process:
 
 
 def end(processes: Iterable[Process], how: signal.Signals = signal.SIGTERM, within_s: float = 10.0) -> None:
-    """Ask them all, wait, and kill what is still there. One that is stopped (SIGSTOP) is killed at once."""
+    """Ask them all, also those that are stopped (SIGSTOP), wait ``within_s`` for all, and kill what is still there."""
     processes = list(processes)
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(how)
+            process.send_signal(signal.SIGCONT)
+    until_s = time.monotonic() + within_s
     for process in processes:
         try:
-            process.wait(within_s)
+            process.wait(max(0.0, until_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -28,13 +28,19 @@ FINISHES_WITHIN_S = 20.0
 
 
 class Story:
-    """Told once, by ``play``. ``folder`` gets shards, checkpoints, spools and logs."""
+    """Told once, by ``play``. ``folder`` gets shards, checkpoints, spools and logs.
 
-    def __init__(self, folder: Path, collector_url: str, watch: Watch, say: Callable[[str], None]) -> None:
+    ``check`` raises when the demo is to end; it is called only where all that was started is known to ``stop``.
+    """
+
+    def __init__(
+        self, folder: Path, collector_url: str, watch: Watch, say: Callable[[str], None], check: Callable[[], None]
+    ) -> None:
         self._folder = folder
         self._url = collector_url
         self._watch = watch
         self._say = say
+        self._check = check
         self._attempt = -1
         self._nodes: list[Node] = []
         (folder / "checkpoints").mkdir()
@@ -130,6 +136,7 @@ class Story:
         ranks = [process for node in self._nodes for process in node.ranks.values()]
         until_s = time.monotonic() + FINISHES_WITHIN_S
         while any(process.poll() is None for process in ranks):
+            self._check()
             if time.monotonic() > until_s:
                 raise BrokenDemoError("the ranks were asked to finish, and did not")
             time.sleep(LOOK_EVERY_S)
@@ -150,6 +157,7 @@ class Story:
         """Look after everything until it is so, True, or the time is up. A rank that ended by itself ends the demo."""
         until_s = time.monotonic() + limit_s
         while not is_so():
+            self._check()
             if time.monotonic() > until_s:
                 return False
             if meanwhile is not None:

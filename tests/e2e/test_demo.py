@@ -43,6 +43,19 @@ class Demo:
         self.said += rest
         return self.process.returncode
 
+    def pid(self) -> int:
+        """Of the demo itself, which runs under ``timeout``."""
+        timeout = self.process.pid
+        (pid,) = Path(f"/proc/{timeout}/task/{timeout}/children").read_text().split()
+        return int(pid)
+
+    def has_processes(self, expected: bool) -> bool:
+        """Wait until some run, or none does; whether it came to that."""
+        until_s = time.monotonic() + UP_WITHIN_S
+        while bool(self.processes()) is not expected and time.monotonic() < until_s:
+            time.sleep(0.05)
+        return bool(self.processes()) is expected
+
     def processes(self) -> list[str]:
         """The command lines of what it started and still runs."""
         lines = []
@@ -112,17 +125,23 @@ def test_a_demo_that_is_interrupted_or_killed_leaves_no_process_behind(start_dem
     demo = start_demo()
     demo.until("ranks train")
     assert demo.processes(), "the collector at least"
-    (pid,) = [
-        int(child) for child in Path(f"/proc/{demo.process.pid}/task/{demo.process.pid}/children").read_text().split()
-    ]
-    os.kill(pid, how)
+    os.kill(demo.pid(), how)
     code = demo.end()
     if how != signal.SIGKILL:
         assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}[how]
         assert list(demo.folder.iterdir()) == []
         assert demo.processes() == []
         return
-    until_s = time.monotonic() + UP_WITHIN_S
-    while demo.processes() and time.monotonic() < until_s:
-        time.sleep(0.05)
+    assert demo.has_processes(False)
+
+
+def test_a_demo_that_is_interrupted_while_it_starts_and_again_while_it_ends_leaves_no_process_behind(
+    start_demo,
+) -> None:
+    demo = start_demo()
+    assert demo.has_processes(True)
+    for how in (signal.SIGINT, signal.SIGTERM):
+        os.kill(demo.pid(), how)
+    assert demo.end() == 130
+    assert list(demo.folder.iterdir()) == []
     assert demo.processes() == []
