@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tachograph_dashboards.generate import ALERTS as FOLDER
 from tachograph_dashboards.rules import ALERTS, RECORDINGS
 from tachograph_dashboards.runbooks import runbook
