@@ -386,8 +386,8 @@ def to_dict(event: AnyEvent) -> dict[str, Any]:
 def encode(event: AnyEvent) -> bytes:
     """One line of the log, without the newline.
 
-    A step whose loss or gradient norm is NaN or Infinity says so by that name, as recorders write it and readers take it,
-    although JSON has no word for it: ``null`` would say that nobody told it. Elsewhere they become ``null``.
+    A step whose loss or gradient norm is NaN or Infinity says so by that name, as recorders write it and readers take
+    it, although JSON has no word for it: ``null`` would say that nobody told it. Elsewhere they become ``null``.
     """
     if type(event) is Step and not (_is_finite(event.loss) and _is_finite(event.grad_norm)):
         return json.dumps(to_dict(event), separators=(",", ":"), ensure_ascii=False).encode()
