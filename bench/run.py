@@ -22,6 +22,7 @@ import figure_judge
 import figure_live
 import figure_megatron
 import figure_one_more_step
+import figure_page
 import figure_queries
 import figure_recorder
 import figure_simulators
@@ -44,6 +45,7 @@ FIGURES = {
     "live": figure_live.measure,
     "ingest": figure_ingest.measure,
     "queries": figure_queries.measure,
+    "page": figure_page.measure,
     "startup": figure_startup.measure,
 }
 
