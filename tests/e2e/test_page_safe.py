@@ -101,6 +101,8 @@ def test_who_has_no_token_is_asked_for_one_and_it_is_kept_from_scripts(
         page = watched.page
         page.goto(url)
         field = page.get_by_label("Token")
+        expect(field).to_be_visible()
+        expect(page.get_by_role("main")).not_to_contain_text("Authorization")  # that is for programs
         field.fill(ingests)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("alert")).to_contain_text("read is needed")

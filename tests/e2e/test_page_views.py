@@ -219,6 +219,7 @@ def test_an_incident_is_seen_with_its_evidence_and_acknowledged(tab_: Watched, w
     expect(main).to_contain_text("2 min, 0.5 GPU-h, 1.25 in money (steps slower by 20 %)")
     evidence = page.get_by_role("table", name="Evidence")
     expect(evidence.get_by_role("row").filter(has_text="threshold")).to_contain_text("1.10 s")
+    expect(evidence.get_by_role("row").filter(has_text="num samples").get_by_role("cell").last).to_have_text("50")
     page.get_by_label("Your name").fill("night shift")
     page.get_by_role("button", name="Acknowledge", exact=True).click()
     expect(main).to_contain_text("night shift, now")
@@ -227,6 +228,14 @@ def test_an_incident_is_seen_with_its_evidence_and_acknowledged(tab_: Watched, w
     expect(main).to_contain_text("draining n3 <b>now</b>")
     page.get_by_role("button", name="Take back that it was seen").click()
     expect(page.get_by_role("button", name="Acknowledge")).to_be_visible()
+
+
+def test_of_an_incident_that_there_is_not_no_note_is_asked_for(tab_: Watched) -> None:
+    page = tab_.open("#/incidents/none")
+    expect(page.get_by_role("alert").first).to_contain_text("No such incident")
+    expect(page.get_by_label("A note for others")).to_be_hidden()
+    assert [text for text in tab_.wrong if "404" not in text] == []
+    tab_.wrong.clear()
 
 
 def test_an_incident_is_acknowledged_from_its_run(browser: Browser, sqlite_template: Path, tmp_path: Path) -> None:

@@ -1,6 +1,12 @@
 // Asking the collector. Answers come with ETags, so what has not changed costs 304 and no body.
 
-export class NeedsLogin extends Error {}
+/** Nobody is logged in (401), or who is may not read (403); the message is the collector's. */
+export class NeedsLogin extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
 
 export class Refused extends Error {
   constructor(status, title, detail) {
@@ -37,7 +43,7 @@ async function answered(response, isRead = false) {
   if (response.status === 204) return null;
   const told = await response.json().catch(() => null);
   if (response.ok && told !== null) return told;
-  if (response.status === 401 || (isRead && response.status === 403)) throw new NeedsLogin(told?.detail ?? "");
+  if (response.status === 401 || (isRead && response.status === 403)) throw new NeedsLogin(response.status, told?.detail ?? "");
   throw new Refused(response.status, told?.title ?? response.statusText, told?.detail ?? `the collector answered ${response.status}`);
 }
 

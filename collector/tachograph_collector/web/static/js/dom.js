@@ -71,8 +71,8 @@ export function say(text) {
 
 /** A table. `columns`: [{title, cell(row), num}], `rows` of anything. */
 export function table(caption, columns, rows, props = {}) {
-  const { empty = "none", ...more } = props;
-  if (!rows.length) return h("p", { class: "quiet" }, `${caption}: ${empty}`);
+  const { empty = "None.", ...more } = props;
+  if (!rows.length) return h("p", { class: "quiet" }, empty);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", more,
       h("caption", { class: "unseen" }, caption),

@@ -35,7 +35,7 @@ function show() {
     if (signal.aborted) return;
     if (error instanceof NeedsLogin) {
       leave.abort();
-      login(main, error.message, show);
+      login(main, error, show);
       return;
     }
     problem(main, error);

@@ -88,14 +88,14 @@ function causesOf(told) {
   const of = (row) => (byGpu ? row.gpu_hours : row.wall_s);
   const rows = told.causes.filter((row) => row.account !== "kept").slice(0, 12);
   const most = Math.max(...rows.map(of), 1e-9);
-  const missing = told.runs_without_gpus + told.runs_without_price;
+  const missing = [told.runs_without_gpus && `${count(told.runs_without_gpus, "run")} without GPUs`, told.runs_without_price && `${count(told.runs_without_price, "run")} without a price`].filter(Boolean);
   return section("What was not kept, by cause", "causes", table("What was not kept, by cause", [
     { title: "cause", cell: (row) => name(`${row.account}: ${words(row.cause ?? row.sub)}${row.cause && row.cause !== row.sub ? ` (${words(row.sub)})` : ""}`) },
     { title: "", cell: (row) => floating(0, of(row) / most, row.account) },
     { title: "time", num: true, cell: (row) => duration(row.wall_s) },
     { title: "GPU-h", num: true, cell: (row) => amount(row.gpu_hours) },
     { title: "money", num: true, cell: (row) => (told.money.held ? amount(row.money) : "–") },
-  ], rows), missing ? h("p", { class: "quiet" }, `${count(told.runs_without_gpus, "run")} without GPUs and ${number(told.runs_without_price)} without a price are in no sum of those.`) : null);
+  ], rows), missing.length ? h("p", { class: "quiet" }, `Not in those sums: ${missing.join(", ")}.`) : null);
 }
 
 function runsTable(runs, more) {
@@ -112,7 +112,7 @@ function runsTable(runs, more) {
     { title: "GPUs", num: true, cell: (row) => number(row.world_size) },
     { title: "began", cell: (row) => h("span", { class: "nowrap" }, time(row.start)) },
     { title: "lasts", num: true, cell: (row) => duration(row.wall_s) },
-    { title: "heard", cell: (row) => (row.status === "running" ? ago(row.last_heard, now) : "") },
+    { title: "heard", cell: (row) => (row.status === "running" ? h("span", { class: "nowrap" }, ago(row.last_heard, now)) : "") },
   ], runs.runs, { class: "runs" }), runs.next ? h("button", { type: "button", on: { click: more }, "data-key": "more" }, "Show more") : null];
 }
 

@@ -2,11 +2,13 @@
 
 import { all, encoded, get, post, Refused } from "../api.js";
 import { h, name, replace, say, section, table } from "../dom.js";
-import { ago, amount, duration, time, words } from "../format.js";
+import { ago, amount, duration, number, time, words } from "../format.js";
 import { poll, settled } from "../live.js";
 import { stay, to } from "../route.js";
 import { stored } from "../tools.js";
 import { byWeight, isOpen } from "../words.js";
+
+const SEVERITIES = { critical: "lost", warning: "restart" };
 
 export function incidents(root, route, signal, fail) {
   const asked = Object.fromEntries(["open", "severity", "detector", "run", "node"].map((key) => [key, route.params.get(key) ?? (key === "open" ? "true" : "")]));
@@ -38,11 +40,11 @@ export function incidentTable(rows, { now, withRun = false, again = () => {} }) 
     { title: "what", cell: (row) => [h("a", { href: to(["incidents", row.incident_id]), "data-row": true, "data-key": `incident ${row.incident_id}` }, name(row.summary, 160)), row.advice ? h("div", { class: "quiet" }, name(row.advice, 200)) : null] },
     withRun && { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]) }, name(row.run, 40)) },
     { title: "detector", cell: (row) => words(row.detector) },
-    { title: "began (UTC)", cell: (row) => time(row.opened_at) },
-    { title: "lasts", cell: (row) => (isOpen(row) ? `open, ${duration(now - row.opened_at)}` : `${duration(row.cleared_at - row.opened_at)}${row.outcome ? `, ${row.outcome}` : ""}`) },
+    { title: "began (UTC)", cell: (row) => h("span", { class: "nowrap" }, time(row.opened_at)) },
+    { title: "lasts", cell: (row) => (isOpen(row) ? h("span", { class: "nowrap" }, `open, ${duration(now - row.opened_at)}`) : `${duration(row.cleared_at - row.opened_at)}${row.outcome ? `, ${row.outcome}` : ""}`) },
     { title: "cost", num: true, cell: (row) => cost(row.cost) },
     { title: "seen by", cell: (row) => seenBy(row, again) },
-  ].filter(Boolean), byWeight(rows), { empty: "none" });
+  ].filter(Boolean), byWeight(rows), { empty: "No such incident." });
 }
 
 function seenBy(row, again) {
@@ -71,10 +73,10 @@ export function incident(root, route, signal, fail) {
   const id = route.path[1];
   const path = `v1/incidents/${encoded(id)}`;
   const body = h("div");
-  const wrong = h("p", { class: "quiet", role: "alert" });
+  const wrong = h("p", { class: "wrong", role: "alert" });
   const author = h("input", { type: "text", id: "author", value: stored("author") ?? "", autocomplete: "name", maxlength: "200", on: { change: () => stored("author", author.value || null) } });
   const signed = (told) => (author.value ? { ...told, author: author.value } : told);
-  const note = h("textarea", { rows: "2", id: "note", "aria-label": "A note for others" });
+  const note = h("textarea", { rows: "3", id: "note" });
   let again = () => {};
   const write = (what, told) => async () => {
     try {
@@ -87,14 +89,17 @@ export function incident(root, route, signal, fail) {
       wrong.textContent = error.message;
     }
   };
-  replace(root, body, section("Notes", "notes", h("div", { id: "said-of-it" }), note, h("p", { class: "filters" }, h("label", { for: "author" }, "Your name, where no token says it", author), h("button", { type: "button", on: { click: write("notes", () => ({ text: note.value })) } }, "Add the note")), wrong));
+  const notes = section("Notes", "notes", h("div", { id: "said-of-it" }), h("label", { class: "note", for: "note" }, "A note for others", note),
+    h("div", { class: "filters" }, h("label", { for: "author" }, "Your name, where no token says it", author), h("button", { type: "button", on: { click: write("notes", () => ({ text: note.value })) } }, "Add the note")), wrong);
+  notes.hidden = true; // until it is known that there is such an incident
+  replace(root, body, notes);
   again = poll(signal, 10, async (signal) => {
     const told = await get(path, {}, signal);
     const now = Date.now() / 1000;
     const seen = told.acknowledged;
     const row = (term, what) => (what === null || what === undefined || what === "" ? null : [h("dt", null, term), h("dd", null, what)]);
     replace(body, h("h1", null, name(told.summary, 200)),
-      h("p", { class: "state", css: { "--key": isOpen(told) ? "var(--lost)" : "var(--idle)" } }, isOpen(told) ? `Open for ${duration(now - told.opened_at)}` : `Over after ${duration(told.cleared_at - told.opened_at)}${told.outcome ? `: ${told.outcome}` : ""}`),
+      h("p", { class: "state", css: { "--key": `var(--${(isOpen(told) && SEVERITIES[told.severity]) || "idle"})` } }, isOpen(told) ? `Open for ${duration(now - told.opened_at)}` : `Over after ${duration(told.cleared_at - told.opened_at)}${told.outcome ? `: ${told.outcome}` : ""}`),
       h("dl", { class: "facts" },
         row("what to do", told.advice ? h("strong", null, name(told.advice, 400)) : null),
         row("severity", h("span", { class: `severity ${told.severity}` }, told.severity)),
@@ -112,6 +117,7 @@ export function incident(root, route, signal, fail) {
         ? h("button", { type: "button", "data-key": "ack", on: { click: write("unacknowledge") } }, "Take back that it was seen")
         : h("button", { type: "button", class: "main", "data-key": "ack", on: { click: write("acknowledge") } }, "Acknowledge")),
       section("Evidence", "evidence", evidence(told.evidence)));
+    notes.hidden = false;
     replace(document.getElementById("said-of-it"), (told.notes ?? []).map((each) => h("p", null, h("span", { class: "quiet" }, time(each.at), " ", name(each.author), ` ${each.what}: `), name(each.text ?? "", 2000))));
   }, fail);
 }
@@ -126,8 +132,9 @@ function evidence(told) {
   const unit = told.unit ? ` ${told.unit}` : "";
   const rows = Object.entries(told).filter(([key, value]) => key !== "unit" && value !== null);
   const isPlain = (key) => ["value", "baseline", "threshold"].includes(key);
+  const figure = (value) => (Number.isInteger(value) ? number(value) : amount(value));
   return table("Evidence", [
-    { title: "", cell: ([key]) => name(words(key)) },
-    { title: "", cell: ([key, value]) => (typeof value === "number" ? `${amount(value)}${isPlain(key) ? unit : ""}` : name(typeof value === "string" ? value : JSON.stringify(value), 300)) },
-  ], rows);
+    { title: "what", cell: ([key]) => name(words(key)) },
+    { title: "found", cell: ([key, value]) => (typeof value === "number" ? `${figure(value)}${isPlain(key) ? unit : ""}` : name(typeof value === "string" ? value : JSON.stringify(value), 300)) },
+  ], rows, { class: "narrow" });
 }

@@ -4,9 +4,11 @@ import { post } from "../api.js";
 import { h, replace } from "../dom.js";
 import { stored } from "../tools.js";
 
-export function login(root, why, done) {
+/** `error` is what was answered to who is not logged in. Without a token that is for programs, and says nothing here. */
+export function login(root, error, done) {
+  const why = error.status === 403 ? error.message : stored("in") ? "The login has ended; log in again." : "";
   const field = h("input", { type: "password", name: "token", id: "token", autocomplete: "off", required: true, placeholder: "tachograph_…" });
-  const told = h("p", { class: "quiet", role: "alert" }, why);
+  const told = h("p", { class: "wrong", role: "alert" }, why);
   const submit = async (event) => {
     event.preventDefault();
     try {

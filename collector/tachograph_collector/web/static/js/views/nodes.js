@@ -29,7 +29,7 @@ export function nodes(root, route, signal, fail) {
     const highest = Math.max(...told.nodes.map((row) => row.score), 1e-9);
     replace(list, table("Nodes, the most suspect first", [
       { title: "node", cell: (row) => h("a", { href: to(["nodes", row.node]), "data-row": true, "data-key": `node ${row.node}` }, name(row.node, 48)) },
-      { title: "sure?", cell: sure },
+      { title: "how sure", cell: sure },
       { title: "held against it", cell: (row) => floating(0, row.score / highest, ROLES[row.how_sure] ?? "idle") },
       { title: "score", num: true, cell: (row) => amount(row.score) },
       { title: "failures", num: true, cell: (row) => `${number(row.failures)}${row.expected_failures === null ? "" : ` (${amount(row.expected_failures)} expected)`}` },
@@ -38,7 +38,7 @@ export function nodes(root, route, signal, fail) {
       { title: "health", num: true, cell: (row) => number(row.health) },
       { title: "runs", num: true, cell: (row) => number(row.runs) },
       { title: "last", cell: (row) => h("span", { class: "nowrap" }, ago(row.last_at, told.as_of)) },
-    ], told.nodes, { empty: "no agent told of any" }), told.next ? h("button", { type: "button", "data-key": "more", on: { click: () => { most += 450; again(); } } }, "Show more") : null);
+    ], told.nodes, { empty: "No agent told of any such node." }), told.next ? h("button", { type: "button", "data-key": "more", on: { click: () => { most += 450; again(); } } }, "Show more") : null);
   }, fail);
 }
 
@@ -56,15 +56,15 @@ export function node(root, route, signal, fail) {
     replace(body,
       h("p", { class: "state", css: { "--key": `var(--${ROLES[told.how_sure] ?? "idle"})` } }, name(told.sentence, 400)),
       h("dl", { class: "facts" }, [
-        ["sure?", sure(told)],
-        ["place", `${number(told.rank)} of ${count(told.num_nodes, "node")}, score ${amount(told.score)}`],
+        ["how sure", sure(told)],
+        ["suspicion", `place ${number(told.rank)} of ${count(told.num_nodes, "node")}, score ${amount(told.score)}`],
         ["failures", `${number(told.failures)} began here${told.expected_failures === null ? "" : `; ${amount(told.expected_failures)} would, were all nodes alike`}`],
         told.chance !== null && ["by luck", `${amount(told.chance)} for this node${told.chance_of_any === null ? "" : `, ${amount(told.chance_of_any)} for any of them`}`],
-        ["ran for", duration(told.exposure_s)],
+        ["ran for", told.exposure_s === null ? "not known: no agent told when it ran" : duration(told.exposure_s)],
         ["Xids", `${number(told.xids)} of the hardware, ${number(told.application_xids)} of the application`],
-        ["health, corruption", `${number(told.health)}, ${number(told.corruption)}`],
-        ["slow", `${count(told.straggler, "time")}, ${count(told.episodes, "episode")}`],
-        ["looked at", `${time(told.since)} to ${time(told.until)} UTC; a mark counts half after ${number(told.half_life_days, 1)} days`],
+        ["health", `${count(told.health, "finding")}, ${count(told.corruption, "sign")} of silent corruption`],
+        ["slow", `${count(told.straggler, "time")} a straggler, ${count(told.episodes, "short episode")}`],
+        ["looked at", `${time(told.since)} to ${time(told.until)} UTC; a mark counts half after ${number(told.half_life_days, Number.isInteger(told.half_life_days) ? 0 : 1)} days`],
       ].filter(Boolean).map(([term, what]) => [h("dt", null, term), h("dd", null, what)])),
       section("What is held against it", "marks", table("What is held against it, the latest first", [
         { title: "when (UTC)", cell: (row) => h("span", { class: "nowrap" }, time(row.at)) },
@@ -72,7 +72,7 @@ export function node(root, route, signal, fail) {
         { title: "run", cell: (row) => h("a", { href: to(["runs", row.run], { since: Math.floor(row.at - 1800), until: Math.ceil(row.at + 1800) }) }, name(row.run, 40)) },
         { title: "said", cell: (row) => name(row.detail, 200) },
         { title: "weight", num: true, cell: (row) => amount(row.weight) },
-      ], told.marks.slice(0, 200), { empty: "nothing" })),
+      ], told.marks.slice(0, 200), { empty: "Nothing." })),
       section("Incidents", "incidents", incidentTable(flagged.incidents, { now: Date.now() / 1000, withRun: true })),
       section("Runs that it was in", "stays", table("Runs that it was in", [
         { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]), "data-row": true }, name(row.run, 48)) },
@@ -80,6 +80,6 @@ export function node(root, route, signal, fail) {
         { title: "state", cell: (row) => words(row.state) },
         { title: "first heard (UTC)", cell: (row) => time(row.first_heard_at) },
         { title: "last heard (UTC)", cell: (row) => time(row.last_heard_at) },
-      ], told.stays, { empty: "no agent told of any" })));
+      ], told.stays, { empty: "No agent told of any." })));
   }, fail);
 }

@@ -32,7 +32,7 @@ export function failures({ zoom }) {
         { title: "restart", num: true, cell: (row) => `${duration(row.restart_s)}${row.resumed_at === null ? ", still down" : ""}` },
         { title: "lost", num: true, cell: (row) => duration(row.lost_s) },
         { title: "steps", num: true, cell: (row) => (row.resume_step !== null && row.last_step !== null && row.resume_step < row.last_step ? `${number(row.last_step)} → ${number(row.resume_step)}` : "–") },
-      ], rows, { empty: "nothing stopped it here" }), found.length > rows.length && !isAll ? h("button", { type: "button", "data-key": "all restarts", on: { click: () => { isAll = true; api.restarts(last); } } }, "Show more") : null,
+      ], rows, { empty: "Nothing stopped it here." }), found.length > rows.length && !isAll ? h("button", { type: "button", "data-key": "all restarts", on: { click: () => { isAll = true; api.restarts(last); } } }, "Show more") : null,
       found.length > rows.length || view.moreRestarts ? h("p", { class: "quiet" }, `The latest ${rows.length} of ${view.moreRestarts ? "more than " : ""}${number(found.length)}; zoom in for others.`) : null);
     },
     rest(view) {

@@ -46,5 +46,5 @@ export function nodeTable(rows, now) {
     { title: "dropped", num: true, cell: (row) => number(row.dropped) },
     { title: "clock", num: true, cell: (row) => (row.clock_offset_s === null ? "–" : `${amount(row.clock_offset_s)} s`) },
     { title: "agent", cell: (row) => name(row.agent_version ?? "–", 20) },
-  ], rows.slice(0, 200), { empty: "no agent told of any" });
+  ], rows.slice(0, 200), { empty: "No agent told of any." });
 }
