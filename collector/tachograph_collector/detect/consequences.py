@@ -25,7 +25,8 @@ EXPLAINS: Final = 0.5
 class Rule(Struct, frozen=True):
     """``effect`` follows from an incident of ``cause`` that began before it and was not over for ``after_us``.
 
-    ``early_us``: it may seem to have begun so long before its cause, which is known by another clock.
+    ``early_us``: it may seem to have begun so long before its cause, which is known by another clock; but what was over
+    before the cause began does not follow from it.
     """
 
     effect: str
@@ -88,8 +89,10 @@ def _newest(incidents: Iterable[Incident]) -> Incident | None:
 
 def _fits(rule: Rule, cause: Incident, effect: Verdict | Incident) -> bool:
     since_us = _since_us(effect)
+    was_over_us = effect.cleared_us if isinstance(effect, Incident) else None
     return (
         cause.detector == rule.cause
+        and (was_over_us is None or was_over_us > cause.opened_us)
         and cause.opened_us <= since_us + rule.early_us
         and (cause.cleared_us is None or since_us - cause.cleared_us <= rule.after_us)
         and (not rule.same_node or (cause.node is not None and cause.node == effect.node))

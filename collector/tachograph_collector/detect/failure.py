@@ -280,7 +280,7 @@ class FailureDetector:
             lost_s = None if step_s is None else (course.last_step - landed.step) * step_s
             told.append(_goes_back(landed.step, lost_s))
         if self.state.downs_s:
-            told.append(f"restarts took {np.median(self.state.downs_s) / 60:.0f} min of late")
+            told.append(f"restarts took {_short(float(np.median(self.state.downs_s)))} of late")
         return msgspec.structs.replace(incident, advice="; ".join(told))
 
     def _drop(self, at_us: int, outcome: str) -> None:
@@ -382,6 +382,10 @@ def _advice(first: Report, node: str | None, resume: int | None, lost_s: float |
     return told
 
 
+def _short(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def _goes_back(step: int, lost_s: float | None) -> str:
-    lost = f" and loses {lost_s / 60:.0f} min of work" if lost_s is not None and lost_s >= 30 else ""
+    lost = f" and loses {_short(lost_s)} of work" if lost_s is not None and lost_s >= 30 else ""
     return f"it goes back to the checkpoint of step {step}{lost}"

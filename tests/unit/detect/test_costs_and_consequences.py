@@ -159,6 +159,12 @@ def test_what_follows_from_what(effect, node, cause, follows) -> None:
     assert (cause_of(verdict(effect, None, None, 1_000, node), [cause]) is cause) is follows
 
 
+@pytest.mark.parametrize(("over_s", "follows"), [(None, True), (1_060, True), (1_010, False)])
+def test_a_failure_that_was_over_before_a_node_died_does_not_follow_from_that(over_s, follows) -> None:
+    death = incident("dead_node", 1_030, node="n2")
+    assert (cause_of(incident("failure", 1_000, cleared_s=over_s), [death]) is death) is follows
+
+
 def restarts(length_s, nodes):
     events, t0 = [], T0
     for attempt, node in enumerate(nodes):
