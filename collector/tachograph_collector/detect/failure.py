@@ -383,7 +383,7 @@ def _advice(first: Report, node: str | None, resume: int | None, lost_s: float |
 
 
 def _short(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s" if seconds < 59.5 else f"{seconds / 60:.0f} min"
 
 
 def _goes_back(step: int, lost_s: float | None) -> str:
