@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tachograph_collector.ledger.books import ACCOUNTS, SUB_ACCOUNTS, Account, Minute
-from tachograph_collector.report import palette
+from tachograph_collector.report import palette, stretches
 from tachograph_collector.report.canvas import STAND_IN, drawing, figure, finish
 from tachograph_collector.report.flagged import GRAVEST_FIRST
 from tachograph_collector.report.model import RunReport, cost_us
@@ -186,16 +186,14 @@ def _row_ticks(row_us: int) -> tuple[list[float], list[str]]:
 
 def over_time(run: RunReport, prefix: str) -> tuple[str, str] | None:
     """Shares of the accounts over time, stacked, with the goodput up to each moment; the SVG and its caption."""
-    minutes = run.details.minutes
-    books = run.books
-    if not minutes or not books.wall_us:
+    if not run.details.minutes or not run.books.wall_us:
         return None
-    first, last = minutes[0].start_us, minutes[-1].start_us + MINUTE
-    bin_us = next((us for us in _TICKS_US if us >= MINUTE and (last - first) / us <= MAX_BINS), _TICKS_US[-1])
+    starts, booked, stretch_us = stretches.booked(run.details)
+    first, last = int(starts[0]), int(starts[-1]) + stretch_us
+    bin_us = next((us for us in _TICKS_US if us >= stretch_us and (last - first) / us <= MAX_BINS), _TICKS_US[-1])
     origin = first // bin_us * bin_us
     num_bins = min((last - origin + bin_us - 1) // bin_us, 4 * MAX_BINS)
-    index = np.array([min((m.start_us - origin) // bin_us, num_bins - 1) for m in minutes])
-    booked = np.array([[getattr(m, f"{account}_us") for account in ACCOUNTS] for m in minutes], dtype=np.float64)
+    index = np.minimum((starts - origin) // bin_us, num_bins - 1)
     sums = np.zeros((num_bins, len(ACCOUNTS)))
     np.add.at(sums, index, booked)
     total = sums.sum(axis=1)
@@ -213,14 +211,15 @@ def over_time(run: RunReport, prefix: str) -> tuple[str, str] | None:
                 )
             base = top
         running = np.cumsum(booked[:, 0]) / np.maximum(np.cumsum(booked.sum(axis=1)), 1) * 100
-        keep = np.unique(np.linspace(0, len(minutes) - 1, 2 * MAX_BINS).astype(int))
-        at = np.array([m.start_us for m in minutes])[keep] + MINUTE - origin
+        keep = np.unique(np.linspace(0, len(starts) - 1, 2 * MAX_BINS).astype(int))
+        at = starts[keep] + stretch_us - origin
         axes.plot(at, running[keep], color=STAND_IN["page"], linewidth=3.2, solid_joinstyle="round")
         axes.plot(at, running[keep], color=STAND_IN["ink"], linewidth=1.4, solid_joinstyle="round")
         axes.set(ylim=(0, 100), xlim=(0, edges[-1] - origin))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
         _time_axis(axes, origin, int(edges[-1]), run)
-        caption = f"Share of each {hours(bin_us)}; the line is the goodput from the start up to each moment."
+        each = "second" if bin_us == SECOND else "minute" if bin_us == MINUTE else hours(bin_us)
+        caption = f"Share of each {each}; the line is the goodput from the start up to each moment."
         return finish(
             drawn, "Shares of the four accounts over time, and the goodput up to each moment", prefix
         ), caption
