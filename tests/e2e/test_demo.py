@@ -142,6 +142,7 @@ def test_a_demo_that_is_interrupted_while_it_starts_and_again_while_it_ends_leav
     assert demo.has_processes(True)
     for how in (signal.SIGINT, signal.SIGTERM):
         os.kill(demo.pid(), how)
-    assert demo.end() == 130
+    # Which of two signals at once is heard first is for the kernel to say.
+    assert demo.end() in (130, 143)
     assert list(demo.folder.iterdir()) == []
     assert demo.processes() == []

@@ -127,7 +127,7 @@ def test_other_thresholds_come_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[hang]\nleast = 3\n", "hang has least_s"),
+        ("[hang]\nleast = 3\n", "hang has no threshold 'least'; did you mean least_s"),
         ("[hang\n", "not TOML"),
         (None, "can't be read"),
     ],

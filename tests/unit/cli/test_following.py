@@ -118,7 +118,7 @@ def test_the_terminal_shows_the_newest_run_and_how_to_end_it(tmp_path: Path) -> 
     path = tmp_path / "train.log"
     path.write_text(lines(*range(1, 20)))
     screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=100, height=50, color_system=None)
+    console = Console(file=screen, force_terminal=True, width=400, height=50, color_system=None)
     following = Following(GrowingLog(path, tz=UTC), Options(), unix_clock=lambda: T0 + 200)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         view = LiveView(console, live, str(path))
