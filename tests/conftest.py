@@ -9,6 +9,7 @@ the two. A test that is about one of them only says so by which it asks for.
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,10 @@ hypothesis.settings.register_profile(
     "tachograph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("tachograph")
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would programs that tests start to interrupt them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
