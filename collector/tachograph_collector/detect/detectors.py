@@ -16,7 +16,7 @@ from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
 from tachograph_collector.ledger.books import Books, Details
 
-VERSION = 5
+VERSION = 6
 """Of the saved state; raised with each change of what it holds."""
 
 

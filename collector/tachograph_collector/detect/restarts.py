@@ -45,8 +45,8 @@ class Try(Struct):
     has_failed: bool = False
     end_us: int | None = None
     """When it failed or ended; None where only the next attempt tells."""
-    nodes: set[str] = field(default_factory=set)
-    """That were heard in it."""
+    nodes: dict[str, None] = field(default_factory=dict)
+    """That were heard in it, in that order: a set would be saved in another order by each process."""
     cause_id: str | None = None
     """The incident that its first failure ended, or followed from."""
 
@@ -93,7 +93,7 @@ class RestartsDetector:
         """The attempt that runs is over, and another begins; the course still knows who was in it."""
         if self.state.tries:
             one = self.state.tries[-1]
-            one.nodes |= {node for node in self._course.nodes.values() if node is not None}
+            one.nodes |= {node: None for node in self._course.nodes.values() if node is not None}
             one.end_us = at_us if one.end_us is None else one.end_us
 
     def _newest(self) -> int | None:
@@ -112,7 +112,7 @@ class RestartsDetector:
         if state.tries and event.node is not None and event.attempt is not None:
             tried = state.tries[-1]
             if str(event.attempt) == tried.attempt and len(tried.nodes) < MAX_NODES:
-                tried.nodes.add(event.node)
+                tried.nodes[event.node] = None
         match event:
             case CheckpointSaved() | CheckpointPersisted() | CheckpointFailed():
                 state.has_saves = True
@@ -152,8 +152,8 @@ class RestartsDetector:
         lasted = [end_us - one.start_us for one, end_us in zip(tries, ends_us, strict=True) if end_us is not None]
         if len(lasted) < settings.suspect_attempts or max(lasted) >= settings.short_s * SECOND_US:
             return []
-        common = set[str].intersection(*[one.nodes for one in tries])
-        changed = any(one.nodes != common for one in tries)
+        common = set.intersection(*[set(one.nodes) for one in tries])
+        changed = any(one.nodes.keys() != common for one in tries)
         return sorted(common) if changed and len(common) <= MAX_SUSPECTS else []
 
     def _say(self, at_us: int, tries: list[Try], words: str, threshold: int) -> None:
