@@ -35,7 +35,7 @@ def test_evaluation_told_by_a_thousand_ranks_is_one_stretch() -> None:
     ledger.add(
         [Phase(t=T0 + 60 - rank / 1000, run="r", attempt=0, rank=rank, name="eval", dur=50) for rank in range(1000)]
     )
-    track_phases = ledger._runs["r"]._phases
+    track_phases = ledger._runs["r"]._arrivals.phases
     assert len(track_phases.covers["eval"].starts) == 1
     assert ledger.books("r").subs_us["kept/eval"] == 50_999_000  # from the earliest beginning to the latest end
 
