@@ -33,6 +33,7 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import Any, Literal
 
+from tachograph_agent import ending
 from tachograph_agent.identity import Identity, identify
 from tachograph_agent.spool.layout import attempt_directory, spool_directory
 from tachograph_agent.spool.rankfile import RankFile
@@ -142,6 +143,9 @@ class Recorder:
     was restored, 0 from scratch (None: unknown; with ``start=False`` call ``started`` later, when it is known).
     ``spool`` overrides ``TACHOGRAPH_SPOOL``.
     Safe to call from several threads. A forked child (a data loader's worker) records nothing.
+
+    As a context manager (``with Recorder() as recorder:``) it is done where the block is left, and sees how: by an
+    exception or a non-zero ``SystemExit`` it is a failure. Without, the same is told at the process's end.
     """
 
     def __init__(
@@ -178,6 +182,7 @@ class Recorder:
         self._who = text.encode()
         self._step_head = b'{"kind":"step",%s,"t":' % self._who
         _alive.append(self)
+        ending.watch(_at_end_of_child)
         if start:
             self.started(resume_step)
 
@@ -341,13 +346,24 @@ class Recorder:
         else:
             file.num_dropped = before  # the gap event itself is no loss
 
-    def close(self, reason: str = "exit") -> None:
-        """Say good-bye and let the file go. Called at exit; a process that can't call it has died."""
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._close(ending.of_error(error))
+
+    def close(self) -> None:
+        """Say good-bye and let the file go: this rank is done. At exit it is called if the script has not done so."""
+        self._close(ending.CLEAN)
+
+    def _close(self, how: ending.Ending) -> None:
         if self._file is None:
             return
-        if not self._ended and self.identity.rank == 0 and reason == "exit":
-            self.emit("attempt.end", planned=True, reason="exit")
-        self.emit(GOODBYE, reason=reason)
+        if how.failure is not None:
+            self.emit("failure", **{**how.failure, "detail": _short(how.failure["detail"])})
+        elif not self._ended and self.identity.rank == 0:
+            self.emit("attempt.end", planned=True, reason=how.reason)
+        self.emit(GOODBYE, reason=how.reason)
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -405,14 +421,18 @@ def _short(value: object) -> str | None:
 
 @atexit.register
 def _at_exit() -> None:
-    error = getattr(sys, "last_value", None)
     for recorder in _alive:
-        if error is not None:
-            recorder.failure("software", f"{type(error).__name__}: {error}")
-        recorder.close("exit" if error is None else "exception")
+        recorder._close(ending.at_exit(recorder.last_end_ns))  # noqa: SLF001 - module-internal
+
+
+def _at_end_of_child() -> None:
+    """A process of ``multiprocessing`` ends here, by the exception that is being handled if there is one."""
+    for recorder in _alive:
+        recorder._close(ending.of_error(sys.exc_info()[1]))  # noqa: SLF001 - module-internal
 
 
 def _after_fork_in_child() -> None:
+    ending.forget()
     for recorder in _alive:
         recorder._forked()  # noqa: SLF001 - module-internal
     _alive.clear()
