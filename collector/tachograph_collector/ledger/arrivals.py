@@ -35,10 +35,10 @@ from tachograph_agent.events import (
 
 from tachograph_collector.ledger.clock import DAY_US, Island, Islands
 from tachograph_collector.ledger.ends import EndLog, insert, key
-from tachograph_collector.ledger.fold import Other
 from tachograph_collector.ledger.gpus import Allocations
 from tachograph_collector.ledger.hearing import MINUTE_US, Hearing
 from tachograph_collector.ledger.legs import NO_RANK, StepRow
+from tachograph_collector.ledger.lifecycle import Other
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.source import StepSource
 from tachograph_collector.ledger.state import RunState, allocations_of, unpack_events
@@ -97,7 +97,7 @@ class Arrivals:
             rollback = decode(line)
             assert isinstance(rollback, Rollback)
             arrivals._unnamed_keys.add(key(rollback))
-            held = arrivals.tracks[owner].held_rollback(rollback) if owner is not None else rollback
+            held = arrivals.tracks[owner].lifecycle.held_rollback(rollback) if owner is not None else rollback
             arrivals.unnamed.append((held, arrivals.tracks[owner] if owner is not None else None))
         arrivals.hearing.gaps = state.gaps
         for low, high in state.heard:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from tachograph_agent.events import AttemptStart, Rollback, RunEnd, RunStart
 
@@ -13,17 +12,24 @@ from tachograph_collector.ledger.legs import (
     REOPEN_US,
     STALL_FLOOR_US,
     SURVIVAL_US,
-    WORK,
     Leg,
     Piece,
     StepRow,
 )
+from tachograph_collector.ledger.lifecycle import Other
+from tachograph_collector.ledger.owned import (
+    close_unit,
+    end_open_save,
+    finish,
+    flush,
+    free_before,
+    joined,
+    move_mark,
+    open_unit,
+)
 from tachograph_collector.ledger.phases import PhaseBook
 from tachograph_collector.ledger.saves import Save
-from tachograph_collector.ledger.stretch import number, outside, pieces_of
-
-Other: TypeAlias = tuple[int, int, Save | AttemptStart | Rollback | RunEnd | RunStart]
-"""What is no step: its time (a save's beginning), its place among events of one time, and itself."""
+from tachograph_collector.ledger.stretch import number, outside
 
 
 class Fold:
@@ -66,7 +72,7 @@ class Fold:
             self._take_other(other, at)
         self._steps_until(at, last, FAR)
         if final and self.legs:
-            self._finish(self.legs[-1])
+            finish(self.legs[-1], self.pieces, self.phases)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -76,7 +82,7 @@ class Fold:
         while at < last and steps[at][0] <= until_us:
             leg = self.legs[-1] if self.legs else None
             if leg is not None and leg.stepped and self.closed_us is None and not leg.holes and not self._forced:
-                self._close_unit(leg)
+                close_unit(leg, self.pieces, self.phases)
                 quiet_us = min(until_us, self.phases.next_training(leg.mark_us))
                 at = self._plain_steps(leg, at, last, quiet_us)
                 if at >= last or steps[at][0] > until_us:
@@ -122,7 +128,7 @@ class Fold:
         if at == first:
             return at
         if not growing:
-            self._flush(leg)
+            flush(leg, self.pieces)
             if before > leg.mark_us:
                 leg.grow_start, leg.grow_after = leg.mark_us, leg.last_step
         if before > leg.mark_us:
@@ -131,7 +137,7 @@ class Fold:
         leg.last_step = leg.record_step = done
         leg.alive_us = alive
         leg.one_dur, leg.one_count = dur, count
-        self._open_unit(leg, ((before, mark),), after, done, (dur, count), may_stall=True)
+        open_unit(leg, ((before, mark),), after, done, (dur, count), may_stall=True)
         return at
 
     def _skip_plain(self, at: int, last: int, mark: int, done: int, quiet_us: int) -> tuple[int, int] | None:
@@ -144,72 +150,6 @@ class Fold:
         if step != done + 1 or t <= mark or t - mark - dur > STALL_FLOOR_US:
             return None
         return end, run[1]
-
-    # -- units: what one record owns ---------------------------------------------------------------------------------
-
-    def _open_unit(
-        self,
-        leg: Leg,
-        windows: tuple[tuple[int, int], ...],
-        after: int,
-        step: int,
-        row: tuple[int, int],
-        *,
-        may_stall: bool,
-    ) -> None:
-        leg.unit, leg.unit_after, leg.unit_step = windows, after, step
-        leg.unit_dur, leg.unit_count = row
-        leg.unit_may_stall = may_stall
-
-    def _close_unit(self, leg: Leg) -> None:
-        """Turn what the last record owns into pieces, or let the growing piece take it."""
-        if not leg.unit:
-            return
-        windows, leg.unit = leg.unit, ()
-        pieces = pieces_of(
-            windows,
-            self.phases,
-            (leg.unit_dur, leg.unit_count),
-            leg.unit_may_stall and leg.unit_dur >= 0,
-            leg.unit_after,
-            leg.unit_step,
-        )
-        place = self._place(leg, windows[0][0])
-        alone = place == len(self.pieces)
-        # A cut inside a piece of many records is found by looking the records up: what ends otherwise stays apart.
-        plain = windows[-1][1] == leg.record_us and leg.unit_step == leg.record_step
-        if alone and plain and leg.unit_may_stall and len(pieces) == 1 and pieces[0][2] == "train":
-            start, end, *_ = pieces[0]
-            if leg.grow_start >= 0 and leg.grow_end == start:
-                leg.grow_end, leg.grow_step = end, leg.unit_step
-                return
-            if leg.grow_start < 0 and leg.unit_step > leg.unit_after:
-                leg.grow_start, leg.grow_end = start, end
-                leg.grow_after, leg.grow_step = leg.unit_after, leg.unit_step
-                return
-        self._flush(leg)
-        place = self._place(leg, windows[0][0])
-        self.pieces[place:] = _rising(sorted([*self.pieces[place:], *pieces]))
-
-    def _flush(self, leg: Leg) -> None:
-        """End the growing piece."""
-        if leg.grow_start < 0:
-            return
-        piece = (leg.grow_start, leg.grow_end, "train", leg.grow_after, leg.grow_step, 0, 0)
-        self.pieces.insert(self._place(leg, leg.grow_start), piece)
-        leg.grow_start = -1
-
-    def _place(self, leg: Leg, start_us: int) -> int:
-        """Where a piece that starts at ``start_us`` stands among the leg's pieces: near the end, as a rule."""
-        place = len(self.pieces)
-        while place > leg.first_piece and self.pieces[place - 1][0] >= start_us:
-            place -= 1
-        return place
-
-    def _finish(self, leg: Leg) -> None:
-        """Nothing of this leg follows."""
-        self._close_unit(leg)
-        self._flush(leg)
 
     # -- single records ----------------------------------------------------------------------------------------------
 
@@ -256,7 +196,7 @@ class Fold:
     def _first_record(self, leg: Leg, row: StepRow, following: StepRow | None) -> None:
         """Rule 3: what a leg's first record covers and owns."""
         t, step, dur, count = row
-        self._end_open_save(leg, t - (dur // count if dur > 0 else 0))
+        end_open_save(leg, self.pieces, t - (dur // count if dur > 0 else 0))
         if not leg.fixed:
             leg.begin_us = max(0, min(leg.begin_us, t - max(dur, 0)))
         one, warmup = dur, 0
@@ -267,7 +207,7 @@ class Fold:
                 each_dur, each_count = next_dur, next_count
             if leg.rollback_reason is None and dur * next_count > 2 * next_dur * count:
                 warmup = dur - next_dur * count // next_count
-        free = self._free_before(leg, t)
+        free = free_before(leg, self.pieces, t)
         leg.resume = self._resume_step(leg, row, each_dur, each_count, sum(high - low for low, high in free))
         leg.stepped = True
         leg.first_step = step
@@ -288,20 +228,14 @@ class Fold:
                 if begin > low:
                     free.append((low, begin))
         named.reverse()
-        self._flush(leg)
+        flush(leg, self.pieces)
         warm = [(low, high, name) for low, high, name in named if name == "warmup"]
         self.pieces[leg.first_piece :] = sorted([*self.pieces[leg.first_piece :], *number(warm, leg.resume, step)])
-        windows = _joined([(low, high) for low, high, name in named if name == "train"])
+        windows = joined([(low, high) for low, high, name in named if name == "train"])
         leg.work_begin_us = min((low for low, _, _ in named), default=t)
-        self._open_unit(leg, windows, leg.resume, step, (dur, count), may_stall=False)
+        open_unit(leg, windows, leg.resume, step, (dur, count), may_stall=False)
         leg.last_step = step
-        self._move_mark(leg, t)
-
-    def _move_mark(self, leg: Leg, t_us: int) -> None:
-        leg.mark_us = max(leg.mark_us, t_us)
-        leg.last_us = max(leg.last_us, t_us)
-        if leg.holes:
-            leg.holes = tuple(hole for hole in leg.holes if hole[1] > leg.mark_us)
+        move_mark(leg, t)
 
     def _resume_step(self, leg: Leg, row: StepRow, each_dur: int, each_count: int, free_us: int) -> int:
         """Rule 3: the step after which the first record works on."""
@@ -316,29 +250,15 @@ class Fold:
             return leg.saved_first
         return max(0, step - count)
 
-    def _free_before(self, leg: Leg, t_us: int) -> list[tuple[int, int]]:
-        """The time of the leg before ``t_us`` outside its saves, in order."""
-        free: list[tuple[int, int]] = []
-        at = leg.begin_us
-        for low, high, name, *_ in self.pieces[leg.first_piece :]:
-            if name in WORK:
-                continue
-            if low > at:
-                free.append((at, min(low, t_us)))
-            at = max(at, high)
-        if at < t_us:
-            free.append((at, t_us))
-        return free
-
     def _further_record(self, leg: Leg, row: StepRow) -> None:
         t, step, dur, count = row
-        self._end_open_save(leg, t - (dur // count if dur > 0 else 0))
-        self._close_unit(leg)
+        end_open_save(leg, self.pieces, t - (dur // count if dur > 0 else 0))
+        close_unit(leg, self.pieces, self.phases)
         windows = outside(leg.mark_us, t, leg.holes)
         after = leg.last_step
         leg.last_step = max(leg.last_step, step)
-        self._open_unit(leg, windows, after, leg.last_step, (dur, count), may_stall=dur >= 0)
-        self._move_mark(leg, t)
+        open_unit(leg, windows, after, leg.last_step, (dur, count), may_stall=dur >= 0)
+        move_mark(leg, t)
 
     # -- everything else ---------------------------------------------------------------------------------------------
 
@@ -368,7 +288,7 @@ class Fold:
         """Open a new incarnation."""
         number_of = self.legs[-1].attempt + 1 if self.legs else 0
         if self.legs:
-            self._finish(self.legs[-1])
+            finish(self.legs[-1], self.pieces, self.phases)
         begin_us = max(0, begin_us)
         leg = Leg(
             number_of,
@@ -413,8 +333,8 @@ class Fold:
 
     def _take_rollback(self, t_us: int, event: Rollback) -> None:
         leg = self._current(t_us)
-        self._end_open_save(leg, t_us)
-        self._finish(leg)
+        end_open_save(leg, self.pieces, t_us)
+        finish(leg, self.pieces, self.phases)
         leg.end_us = t_us
         self.legs.append(
             Leg(
@@ -439,12 +359,12 @@ class Fold:
         begin = save.begin_us
         if not leg.fixed and not leg.stepped:
             leg.begin_us = min(leg.begin_us, begin)
-        self._end_open_save(leg, begin)
+        end_open_save(leg, self.pieces, begin)
         if not leg.stepped:
             leg.saved_first = save.step
         elif save.step >= leg.last_step:
             self._own_until_save(leg, save)
-        self._flush(leg)
+        flush(leg, self.pieces)
         end, name = self._end_of(save, leg, at)
         start = max(begin, *(hole[1] for hole in leg.holes)) if leg.holes else begin
         if end > start:
@@ -465,47 +385,14 @@ class Fold:
         end = max(save.begin_us, t - (dur // count if dur > 0 else 0))
         return end if save.end_us is None else min(end, save.end_us), name
 
-    def _end_open_save(self, leg: Leg, at_us: int) -> None:
-        """A save that was never closed ends at the latest where something else begins."""
-        if len(self.pieces) > leg.first_piece and self.pieces[-1][1] == FAR:
-            start, _, name, *rest = self.pieces.pop()
-            end = max(start, at_us)
-            if end > start:
-                self.pieces.append((start, end, name, rest[0], rest[1], rest[2], rest[3]))
-            leg.holes = tuple((low, min(high, end)) for low, high in leg.holes)
-            leg.last_us = max(leg.last_us, end)
-
     def _own_until_save(self, leg: Leg, save: Save) -> None:
         """The time between the last record and this save: that step's, or the steps' that the save proves."""
         windows = outside(leg.mark_us, save.begin_us, leg.holes)
         if save.step > leg.last_step:
-            self._close_unit(leg)
+            close_unit(leg, self.pieces, self.phases)
             row = (leg.one_dur, leg.one_count)
-            self._open_unit(leg, windows, leg.last_step, save.step, row, may_stall=leg.one_dur >= 0)
+            open_unit(leg, windows, leg.last_step, save.step, row, may_stall=leg.one_dur >= 0)
             leg.last_step = save.step
         else:
-            leg.unit = _joined([*leg.unit, *windows])
-        self._move_mark(leg, save.begin_us)
-
-
-def _rising(pieces: list[Piece]) -> list[Piece]:
-    """A save inside what a record owns stands among that record's steps: steps never fall within a leg."""
-    rising: list[Piece] = []
-    step = 0
-    for piece in pieces:
-        if piece[4] < step:
-            piece = (*piece[:3], step, step, 0, 0)
-        step = piece[4]
-        rising.append(piece)
-    return rising
-
-
-def _joined(windows: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Neighbouring windows made one."""
-    joined: list[tuple[int, int]] = []
-    for low, high in windows:
-        if joined and joined[-1][1] == low:
-            joined[-1] = (joined[-1][0], high)
-        elif low < high:
-            joined.append((low, high))
-    return tuple(joined)
+            leg.unit = joined([*leg.unit, *windows])
+        move_mark(leg, save.begin_us)

@@ -397,7 +397,7 @@ def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], covered: in
     """The newest step that a landed checkpoint of these legs covers, beyond the one that the last resume proves."""
     for lineage in lineages:
         outing = outings[lineage.outing]
-        saves = outing.track.saves
+        saves = outing.track.lifecycle.saves
         until = leg_end(outing, lineage.leg)
         for place in range(bisect_left(saves, until, key=lambda save: save.begin_us) - 1, -1, -1):
             if saves[place].begin_us < lineage.leg.begin_us:

@@ -127,7 +127,7 @@ def checkpoints(generation: Generation, verdict: Verdict) -> list[CheckpointReco
     found: list[CheckpointRecord] = []
     for lineage in verdict.lineages:
         outing, leg = generation.outings[lineage.outing], lineage.leg
-        saves = outing.track.saves
+        saves = outing.track.lifecycle.saves
         place = bisect_left(saves, leg.begin_us, key=lambda save: save.begin_us)
         until = leg_end(outing, leg)
         limit = lineage.limit

@@ -8,20 +8,21 @@ read again from the run's ``StepSource``. Whatever the order of arrival, the res
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from copy import copy
 from typing import Final
 
 import msgspec
 from msgspec import Struct
-from tachograph_agent.events import AttemptStart, Rollback, RunEnd, RunStart, microseconds
+from tachograph_agent.events import AttemptStart, Rollback, microseconds
 
-from tachograph_collector.ledger.fold import Fold, Other
-from tachograph_collector.ledger.legs import Leg, Piece, StepRow
+from tachograph_collector.ledger.fold import Fold
+from tachograph_collector.ledger.legs import FAR, Leg, Piece, StepRow
+from tachograph_collector.ledger.lifecycle import Lifecycle, Other
 from tachograph_collector.ledger.phases import PhaseBook
-from tachograph_collector.ledger.saves import Save, SaveEvent, SaveLog
-from tachograph_collector.ledger.state import AnchorState, TrackState, pack_events, unpack_events
+from tachograph_collector.ledger.saves import SaveEvent
+from tachograph_collector.ledger.state import AnchorState, TrackState, pack_events
 
 KEEP_STEPS: Final = 1024
 """So many of the newest records are folded anew at each look, so that what comes a little late costs nothing more."""
@@ -57,10 +58,7 @@ class Track:
         """Records with nothing to look at: from which on, counted since the first -> up to which, and ``alive_us``."""
         self.ahead: dict[int, list[StepRow]] = {}
         self.continued: list[StepRow] = []
-        self.starts: list[Other] = []
-        self.rollbacks: list[Other] = []
-        self.save_logs: dict[int, SaveLog] = {}
-        self.saves: list[Save] = []
+        self.lifecycle = Lifecycle(fences)
         self.legs: list[Leg] = []
         self.pieces: list[Piece] = []
         self.num_set_aside = 0
@@ -69,7 +67,6 @@ class Track:
         self.reach_us = -1
         """The time of the latest record of any rank, save, start or rollback: nothing after it can change a piece."""
         self._phases = phases
-        self._fences = fences
         self._reader = reader
         self._unsorted = False
         self._stale = True
@@ -85,9 +82,9 @@ class Track:
             steps=self.steps,
             num_dropped=self.num_dropped,
             ahead=self.ahead,
-            starts=pack_events([other[2] for other in self.starts]),  # type: ignore[misc]  # starts are events
-            rollbacks=pack_events([other[2] for other in self.rollbacks]),  # type: ignore[misc]  # likewise
-            save_logs=list(self.save_logs.values()),
+            starts=pack_events([other[2] for other in self.lifecycle.starts]),  # type: ignore[misc]  # starts are events
+            rollbacks=pack_events([other[2] for other in self.lifecycle.rollbacks]),  # type: ignore[misc]  # likewise
+            save_logs=list(self.lifecycle.save_logs.values()),
             legs=self.legs[: anchor.num_legs],
             pieces=self.pieces[: anchor.num_pieces],
             anchors=[AnchorState(*msgspec.structs.astuple(known)) for known in self.anchors],
@@ -98,14 +95,7 @@ class Track:
     def restore(self, state: TrackState) -> None:
         """Take up a saved state."""
         self.lead, self.steps, self.num_dropped, self.ahead = state.lead, state.steps, state.num_dropped, state.ahead
-        for event in unpack_events(state.starts):
-            self.starts.append((microseconds(event.t), 8, event))  # type: ignore[arg-type]  # starts were packed
-        for event in unpack_events(state.rollbacks):
-            self.rollbacks.append((microseconds(event.t), 4, event))  # type: ignore[arg-type]  # likewise
-        for log in state.save_logs:
-            self.save_logs[log.step] = log
-            for save in log.known:
-                insort(self.saves, save, key=_save_key)
+        self.lifecycle.restore(state)
         self.legs, self.pieces = state.legs, state.pieces
         self.anchors = [Anchor(*msgspec.structs.astuple(known)) for known in state.anchors]
         self.num_set_aside = state.num_set_aside
@@ -215,54 +205,25 @@ class Track:
 
     def add_start(self, event: AttemptStart) -> None:
         """Take one ``attempt.start``."""
-        self._add_other(self.starts, (microseconds(event.t), 8, event))
+        self._take(event, self.lifecycle.add_start(event))
 
     def add_rollback(self, event: Rollback) -> None:
         """Take one ``rollback``."""
-        self._add_other(self.rollbacks, (microseconds(event.t), 4, event))
-
-    def held_rollback(self, event: Rollback) -> Rollback:
-        """The rollback equal to ``event`` that this track holds; itself if it holds none."""
-        for _, _, held in self.rollbacks:
-            if isinstance(held, Rollback) and held == event:
-                return held
-        return event
-
-    def drop_rollback(self, event: Rollback) -> None:
-        """Give up a rollback that belongs to another attempt after all."""
-        self.rollbacks = [other for other in self.rollbacks if other[2] is not event]
-        self.touch(microseconds(event.t))
-
-    def _add_other(self, others: list[Other], other: Other) -> None:
-        self.reach_us = max(self.reach_us, other[0])
-        place = bisect_left(others, other[0], key=_other_time)
-        key = _identity(other)
-        while place < len(others) and others[place][0] == other[0]:
-            if _identity(others[place]) == key:
-                return
-            place += 1
-        insort(others, other, key=_other_key)
-        self.touch(other[0])
+        self._take(event, self.lifecycle.add_rollback(event))
 
     def add_save(self, event: SaveEvent) -> None:
         """Take one report of a save."""
+        self._take(event, self.lifecycle.add_save(event))
+
+    def _take(self, event: AttemptStart | Rollback | SaveEvent, changed_us: int | None) -> None:
         self.reach_us = max(self.reach_us, microseconds(event.t))
-        log = self.save_logs.get(event.step)
-        if log is None:
-            log = self.save_logs[event.step] = SaveLog(event.step)
-        if not log.add(event):
-            return
-        before, after = log.known, log.saves()
-        timed = [(save.begin_us, save.end_us, save.outcome) for save in before if save.timed]
-        if timed != [(save.begin_us, save.end_us, save.outcome) for save in after if save.timed]:
-            self.touch(min(save.begin_us for save in (*before, *after) if save.timed))
-        for save in before:
-            place = bisect_left(self.saves, _save_key(save), key=_save_key)
-            if place < len(self.saves) and _save_key(self.saves[place]) == _save_key(save):
-                del self.saves[place]
-        for save in after:
-            insort(self.saves, save, key=_save_key)
-        self._stale = True
+        if changed_us is not None:
+            self.touch(changed_us)
+
+    def drop_rollback(self, event: Rollback) -> None:
+        """Give up a rollback that belongs to another attempt after all."""
+        self.lifecycle.drop_rollback(event)
+        self.touch(microseconds(event.t))
 
     def touch(self, at_us: int) -> None:
         """Something changed at ``at_us``: fold anew from before it."""
@@ -372,57 +333,26 @@ class Track:
         )
 
     def _opens_between(self, after_us: int, before_us: int) -> bool:
-        """Whether something in [after, before) opens another leg: a start of the lead, a rollback, a run's end."""
-        for others in (self.starts, self.rollbacks, self._fences):
-            low = bisect_left(others, after_us, key=_other_time)
-            for _, _, event in others[low : bisect_left(others, before_us, key=_other_time)]:
-                rank = getattr(event, "rank", None)
-                lead = self.lead
-                if isinstance(event, AttemptStart) and not (rank is None or lead is None or rank <= lead):
-                    continue
-                if not isinstance(event, RunStart):
-                    return True
-        return False
+        """Whether something in [after, before) opens another leg."""
+        return self.lifecycle.opens_between(after_us, before_us, self.lead)
 
     def _adopt(self, fold: Fold) -> None:
         self.num_set_aside = fold.num_set_aside
 
     def _others(self, from_us: int, before_us: int) -> list[Other]:
-        """Saves, starts, rollbacks and fences in [from, before), in the log's order."""
-        found: list[Other] = []
-        for others in (self.starts, self.rollbacks):
-            low = bisect_left(others, from_us, key=_other_time)
-            found.extend(others[low : bisect_left(others, before_us, key=_other_time)])
-        found.extend(self._fences_in(from_us, before_us))
-        low = bisect_left(self.saves, from_us, key=_save_time)
-        high = bisect_left(self.saves, before_us, key=_save_time)
-        found.extend((save.begin_us, 3, save) for save in self.saves[low:high] if save.timed)
-        found.sort(key=_other_key)
-        return found
-
-    def _fences_in(self, from_us: int, before_us: int) -> list[Other]:
-        """Ends and starts of the run in [from, before) that can matter: from the last end before our first record."""
-        fences = self._fences
-        low = bisect_left(fences, from_us, key=_other_time)
-        own = [others[0][0] for others in (self.starts, self.rollbacks) if others]
-        own += [self.saves[0].begin_us] if self.saves else []
-        own += [self.steps[0][0]] if self.steps else []
-        if not self.num_dropped and own:
-            before = bisect_left(fences, min(own), key=_other_time) - 1
-            while before > low and not isinstance(fences[before][2], RunEnd):
-                before -= 1
-            low = max(low, before)
-        high = bisect_left(fences, before_us, key=_other_time)
-        return fences[low : min(high, bisect_right(fences, self.latest_us, key=_other_time))]
+        """What is no step in [from, before), in the log's order."""
+        first_us = FAR
+        if not self.num_dropped:
+            first_us = min(self.lifecycle.first_us, self.steps[0][0] if self.steps else FAR)
+        return self.lifecycle.between(from_us, before_us, first_us, self.latest_us)
 
     @property
     def latest_us(self) -> int:
         """When the last of its records ended: what happens to the run after it is nothing to this track."""
-        ends = [others[-1][0] for others in (self.starts, self.rollbacks) if others]
+        ends = [self.lifecycle.last_us]
         ends += [self.steps[-1][0]] if self.steps else []
         ends += [rows[-1][0] for rows in self.ahead.values()]
-        ends += [self.saves[-1].end_us or self.saves[-1].begin_us] if self.saves else []
-        return max(ends, default=-1)
+        return max(ends)
 
     def _continuation(self) -> list[StepRow]:
         """The records of higher ranks that go on where the lead has fallen silent, the lowest of them first."""
@@ -457,9 +387,9 @@ class Track:
         """Let go of steps that a landed checkpoint covers, and of every other anchor once there are very many."""
         if self._reader is None or len(self.steps) < 4 * KEEP_STEPS:
             return
-        leg = self.legs[-1]
-        landed = next((save.step for save in reversed(self.saves) if save.landed), 0)
-        if not self.saves or self.saves[-1].begin_us < leg.begin_us:
+        leg, saves = self.legs[-1], self.lifecycle.saves
+        landed = next((save.step for save in reversed(saves) if save.landed), 0)
+        if not saves or saves[-1].begin_us < leg.begin_us:
             landed = 0
         floor = 0
         for anchor in reversed(self.anchors):
@@ -496,11 +426,6 @@ class Track:
         return at
 
 
-def _identity(other: Other) -> tuple[object, ...]:
-    event = other[2]
-    return (other[0], getattr(event, "node", None), getattr(event, "rank", None), getattr(event, "attempt", None))
-
-
 def step_key(row: StepRow) -> tuple[int, int, str]:
     """Time, step, then the canonical JSON of what else the ledger reads of a record."""
     count = "" if row[3] == 1 else f'"count":{row[3]},'
@@ -509,19 +434,3 @@ def step_key(row: StepRow) -> tuple[int, int, str]:
 
 def _row_time(row: StepRow) -> int:
     return row[0]
-
-
-def _other_time(other: Other) -> int:
-    return other[0]
-
-
-def _other_key(other: Other) -> tuple[int, int]:
-    return (other[0], other[1])
-
-
-def _save_time(save: Save) -> int:
-    return save.begin_us
-
-
-def _save_key(save: Save) -> tuple[int, int]:
-    return (save.begin_us, save.step)
