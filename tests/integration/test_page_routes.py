@@ -10,7 +10,7 @@ import pytest
 from app_client import AppClient
 from no_keeper import NoKeeper
 from tachograph_collector.model.theory import goodput
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples, plan_shapes
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
@@ -76,7 +76,7 @@ def test_the_page_needs_no_token_and_what_it_asks_does(sqlite_url: str) -> None:
 def test_a_plan_is_what_the_model_says(client: AppClient) -> None:
     answer = client.get("/v1/plan", params=PLAN)
     told = answer.json()
-    shapes.PlanCurve.model_validate(told, strict=True)
+    plan_shapes.PlanCurve.model_validate(told, strict=True)
     assert told["at"]["goodput"] == pytest.approx(float(goodput(180, 1, 30, 720)))
     curve = dict(zip(told["curve"]["interval_s"], told["curve"]["goodput"], strict=True))
     assert max(curve.values()) <= told["best"]["goodput"]

@@ -24,7 +24,7 @@ from tachograph_agent.events import AnyEvent, Failure, RunEnd, RunStart, Step, d
 from tachograph_collector.report.json_report import run_object
 from tachograph_collector.report.model import Window
 from tachograph_collector.report.windows import clip
-from tachograph_collector.service import shapes
+from tachograph_collector.service import fleet_shapes, row_shapes, summary_shapes
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.incident_shapes import RunIncidents, Sights
 from tachograph_collector.service.settings import Settings
@@ -643,11 +643,12 @@ def test_a_misspelt_parameter_is_not_passed_over(client: AppClient, database: Da
 # -- what is documented ---------------------------------------------------------------------------------------------
 
 SHAPES = {
-    "": shapes.Summary, "?judge=true": shapes.Summary, "/model": shapes.ModelAnswer, "/minutes": shapes.Minutes,
-    "/minutes?every=1d": shapes.Minutes, "/revisions": shapes.Revisions, "/attempts": shapes.Attempts,
-    "/restarts": shapes.Restarts, "/checkpoints": shapes.Checkpoints, "/segments": shapes.Segments,
-    "/incidents": RunIncidents, "/sights": Sights, "/nodes": shapes.Nodes, "/steps": shapes.Steps,
-    "/steps?rank=1&metric=loss": shapes.Steps, "/gate?min_goodput=0.1": shapes.Gate,
+    "": summary_shapes.Summary, "?judge=true": summary_shapes.Summary, "/model": summary_shapes.ModelAnswer,
+    "/minutes": row_shapes.Minutes, "/minutes?every=1d": row_shapes.Minutes, "/revisions": row_shapes.Revisions,
+    "/attempts": row_shapes.Attempts, "/restarts": row_shapes.Restarts, "/checkpoints": row_shapes.Checkpoints,
+    "/segments": row_shapes.Segments, "/incidents": RunIncidents, "/sights": Sights, "/nodes": row_shapes.Nodes,
+    "/steps": row_shapes.Steps, "/steps?rank=1&metric=loss": row_shapes.Steps,
+    "/gate?min_goodput=0.1": summary_shapes.Gate,
 }  # fmt: skip
 
 
@@ -656,6 +657,8 @@ def test_answers_are_as_the_openapi_says(client: AppClient, database: Database, 
     (one,) = stored_runs.store(database, recorded)
     for rest, shape in SHAPES.items():
         shape.model_validate(told(client.get(at(one.books.run, rest))), strict=True)
-    shapes.RunList.model_validate(told(client.get("/v1/runs")), strict=True)
-    shapes.Fleet.model_validate(told(client.get("/v1/fleet")), strict=True)
-    shapes.GateClosed.model_validate(told(client.get(at(one.books.run, "/gate?min_goodput=1")), 409), strict=True)
+    summary_shapes.RunList.model_validate(told(client.get("/v1/runs")), strict=True)
+    fleet_shapes.Fleet.model_validate(told(client.get("/v1/fleet")), strict=True)
+    summary_shapes.GateClosed.model_validate(
+        told(client.get(at(one.books.run, "/gate?min_goodput=1")), 409), strict=True
+    )

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from tachograph_collector.report.model import Window
 from tachograph_collector.report.text import seconds_or_none
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples
+from tachograph_collector.service import fleet_shapes as shapes
 from tachograph_collector.service.asking import Asked, Reader, asked, table_answer
 from tachograph_collector.service.described import answers
 from tachograph_collector.service.fleet_totals import FleetTotals, RunTotals, Strip, strip_of, totals_of

@@ -14,7 +14,8 @@ from tachograph_collector.model.advice import FLAT_TOP
 from tachograph_collector.model.check import Floats
 from tachograph_collector.model.shares import shares
 from tachograph_collector.model.theory import daly, optimum, young
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples
+from tachograph_collector.service import plan_shapes as shapes
 from tachograph_collector.service.access import require
 from tachograph_collector.service.asking import json_answer
 from tachograph_collector.service.described import answers

@@ -17,7 +17,8 @@ from starlette.responses import Response
 
 from tachograph_collector.report.model import Window
 from tachograph_collector.report.text import MINUTE, seconds
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples
+from tachograph_collector.service import row_shapes as shapes
 from tachograph_collector.service.asking import (
     Asked,
     Reader,

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples
+from tachograph_collector.service import summary_shapes as shapes
 from tachograph_collector.service.asking import (
     Reader,
     asked,

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tachograph_collector.report.text import seconds_or_none
-from tachograph_collector.service import examples, shapes
+from tachograph_collector.service import examples
+from tachograph_collector.service import row_shapes as shapes
 from tachograph_collector.service.asking import Reader, asked, table_answer
 from tachograph_collector.service.described import answers
 from tachograph_collector.service.downsample import METRICS, Buckets

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tachograph_collector.ledger.books import ACCOUNTS, Segment
 from tachograph_collector.report.model import Window
-from tachograph_collector.service import examples, incident_examples, incident_shapes, shapes
+from tachograph_collector.service import (
+    examples,
+    fleet_shapes,
+    incident_examples,
+    incident_shapes,
+    row_shapes,
+    summary_shapes,
+)
 from tachograph_collector.service.downsample import METRICS, Buckets
 from tachograph_collector.service.formats import json_rows
 from tachograph_collector.service.problems import Problem
@@ -148,17 +155,17 @@ def test_a_window_that_ends_before_it_begins_is_told() -> None:
 
 def test_every_example_has_its_shape() -> None:
     for shape, example in (
-        (shapes.RunList, examples.RUN_LIST),
-        (shapes.Summary, examples.SUMMARY),
-        (shapes.ModelAnswer, examples.MODEL_ANSWER),
-        (shapes.Gate, examples.GATE),
-        (shapes.GateClosed, examples.GATE_CLOSED),
-        (shapes.Minutes, examples.MINUTES),
-        (shapes.Revisions, examples.REVISIONS),
-        (shapes.Attempts, examples.ATTEMPTS),
-        (shapes.Restarts, examples.RESTARTS),
-        (shapes.Checkpoints, examples.CHECKPOINTS),
-        (shapes.Segments, examples.SEGMENTS),
+        (summary_shapes.RunList, examples.RUN_LIST),
+        (summary_shapes.Summary, examples.SUMMARY),
+        (summary_shapes.ModelAnswer, examples.MODEL_ANSWER),
+        (summary_shapes.Gate, examples.GATE),
+        (summary_shapes.GateClosed, examples.GATE_CLOSED),
+        (row_shapes.Minutes, examples.MINUTES),
+        (row_shapes.Revisions, examples.REVISIONS),
+        (row_shapes.Attempts, examples.ATTEMPTS),
+        (row_shapes.Restarts, examples.RESTARTS),
+        (row_shapes.Checkpoints, examples.CHECKPOINTS),
+        (row_shapes.Segments, examples.SEGMENTS),
         (incident_shapes.Incidents, incident_examples.INCIDENTS),
         (incident_shapes.RunIncidents, incident_examples.RUN_INCIDENTS),
         (incident_shapes.OneIncident, incident_examples.ONE_INCIDENT),
@@ -168,8 +175,8 @@ def test_every_example_has_its_shape() -> None:
         (incident_shapes.SentNote, incident_examples.SENT_NOTE),
         (incident_shapes.SentAcknowledgement, incident_examples.SENT_ACKNOWLEDGEMENT),
         (incident_shapes.SentSilence, incident_examples.SENT_SILENCE),
-        (shapes.Nodes, examples.NODES),
-        (shapes.Steps, examples.STEPS),
-        (shapes.Fleet, examples.FLEET),
+        (row_shapes.Nodes, examples.NODES),
+        (row_shapes.Steps, examples.STEPS),
+        (fleet_shapes.Fleet, examples.FLEET),
     ):
         shape.model_validate(example, strict=True)
