@@ -79,8 +79,8 @@ def _click(words: str, context: click.Context) -> list[str]:
 
 
 def _argparse(made: argparse.ArgumentParser) -> list[str]:
-    usage = " ".join(made.format_usage().removeprefix("usage: ").split())
-    parts = [f"## {made.prog}", "", "```text", usage, "```", "", *_prose(made.description or "")]
+    usage = [line.strip() for line in made.format_usage().removeprefix("usage: ").splitlines()]
+    parts = [f"## {made.prog}", "", "```text", *usage, "```", "", *_prose(made.description or "")]
     rows = []
     for action in made._actions:  # noqa: SLF001 - argparse has no public list of them
         if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:  # noqa: SLF001

@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from tachograph_agent.sidecar.liveness import LiveRun
 from tachograph_agent.sidecar.loop import Loop
 from tachograph_agent.sidecar.notices import NoticeFiles
 from tachograph_agent.sidecar.own_events import OwnEvents
+from tachograph_agent.sidecar.parsing import version
 from tachograph_agent.sidecar.reachable import reachable_address
 from tachograph_agent.sidecar.sender import Sender
 from tachograph_agent.sidecar.ship import Shipper
@@ -151,7 +151,7 @@ class Agent:
             token=told.token,
             encoding=told.encoding,
             ca_file=told.ca_file,
-            version=_version(),
+            version=version(),
         )
 
     def run(self) -> int:
@@ -249,10 +249,3 @@ def _many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _version() -> str:
-    try:
-        return version("tachograph")
-    except PackageNotFoundError:
-        return "unknown"

@@ -20,6 +20,7 @@ from typing import Any
 
 from tachograph_agent.identity import JOB_NAMES, RANKS, identify
 from tachograph_agent.sidecar.oomkills import OomKills
+from tachograph_agent.sidecar.parsing import Parser
 from tachograph_agent.spool.layout import SPOOL_VARIABLE
 from tachograph_agent.spool.notes import write_notes
 
@@ -154,12 +155,11 @@ def _reap(child: subprocess.Popen[bytes]) -> int | None:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of what stands before ``--``."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="tachograph-agent exec",
         usage="tachograph-agent exec [options] -- COMMAND [ARGUMENT ...]",
         description="Run a training command and record how it ends: exit code, signal, OOM kill, or a planned stop.",
         epilog="Example: tachograph-agent exec --run llama-70b -- torchrun train.py",
-        allow_abbrev=False,
     )
     made.add_argument("--run", metavar="NAME", help="the run's name; set for the command as TACHOGRAPH_RUN")
     made.add_argument(
@@ -181,6 +181,9 @@ def parser() -> argparse.ArgumentParser:
 def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     told = list(arguments)
     at = told.index("--") if "--" in told else len(told)
+    options, rest = parser().parse_known_args(told[:at])
+    if at == len(told) and rest and not rest[0].startswith("-"):
+        raise ValueError(f"write -- before the command: tachograph-agent exec [options] -- {' '.join(rest)}")
     options = parser().parse_args(told[:at])
     command = told[at + 1 :]
     if not command:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tachograph_agent.identity import identify
+from tachograph_agent.sidecar.parsing import Parser, did_you_mean
 from tachograph_agent.spool.layout import SPOOL_VARIABLE
 from tachograph_agent.spool.notes import write_notes
 
@@ -67,7 +68,8 @@ def event_of(told: argparse.Namespace, environment: Mapping[str, str]) -> dict[s
         event[name] = _value(value)
     event = {name: value for name, value in event.items() if value is not None}
     if told.kind not in KINDS:
-        raise ValueError(f"{told.kind!r} is no kind of event; known are {', '.join(KINDS)}")
+        like = did_you_mean(told.kind, KINDS)
+        raise ValueError(f"{told.kind!r} is no kind of event{like} (known are {', '.join(KINDS)})")
     try:
         from_dict(event)
     except EventError as error:
@@ -85,11 +87,11 @@ def _value(text: str) -> Any:
 
 def parser() -> argparse.ArgumentParser:
     """The command's parser."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="tachograph-agent notice",
+        usage="tachograph-agent notice KIND [options]",
         description="Put one event into the spool, for the agent to ship.",
         epilog="Example, in a scheduler's hook: tachograph-agent notice allocation.start --gpus 8 || true",
-        allow_abbrev=False,
     )
     made.add_argument("kind", metavar="KIND", help="such as allocation.start, allocation.end, attempt.end")
     made.add_argument("--run", metavar="NAME", help="(default: what a rank would say here: TACHOGRAPH_RUN, the job)")

@@ -122,7 +122,11 @@ def test_command_that_is_not_there_is_said_with_the_shells_status(capfd: pytest.
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [(["torchrun", "x.py"], "unrecognized"), (["--"], "no command"), (["--stop-signals", "TERMM", "--", "x"], "TERMM")],
+    [
+        (["torchrun", "x.py"], "-- torchrun x.py"),
+        (["--"], "no command"),
+        (["--stop-signals", "TERMM", "--", "x"], "TERMM"),
+    ],
 )
 def test_what_cant_be_meant_is_said_with_status_2(
     arguments: list[str], word: str, capfd: pytest.CaptureFixture[str]
