@@ -42,6 +42,7 @@ class OwnMetrics(Collector):
         doorkeeper: Doorkeeper,
         figures: Figures,
     ) -> None:
+        self._version = version("tachograph")  # read once: it lies in a file
         self._service = service
         self._counts = counts
         self._doorkeeper = doorkeeper
@@ -55,7 +56,7 @@ class OwnMetrics(Collector):
             labels=["version", "public_url"],
         )
         settings = self._service.settings
-        info.add_metric([version("tachograph"), settings.public_url or f"http://{settings.host}:{settings.port}"], 1)
+        info.add_metric([self._version, settings.public_url or f"http://{settings.host}:{settings.port}"], 1)
         yield info
         yield from self._ingest()
         yield from self._ledgers()
