@@ -35,7 +35,7 @@ from tachograph_collector.store.upgrade import prepare
 
 GIL_SWITCH_S = 0.0005
 """A thread that comes back from the database or the network waits so long for one that computes, not 5 ms each time."""
-GC_THRESHOLDS = (1_000, 5, 400)
+GC_THRESHOLDS = (5_000, 2, 200)
 """A full collection holds up every thread while it looks through all that is held, for a tenth of a second with 2,048
 nodes. By default it came every few seconds; now it comes once for two million objects made and kept. Nearly all that is
 let go is freed without it."""

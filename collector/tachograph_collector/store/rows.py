@@ -73,18 +73,19 @@ class Sorted:
 
 def sort_in(found: Sorted, events: Sequence[AnyEvent]) -> None:
     """Sort ``events`` into ``found``."""
-    steps, heartbeats, lifecycle = found.steps, found.heartbeats, found.lifecycle
+    run = attempt = node = None
+    steps_of_one: list[Step] | None = None
     for event in events:
         if isinstance(event, Step):
-            key = (event.run, event.attempt, event.node)
-            if key in steps:
-                steps[key].append(event)
-            else:
-                steps[key] = [event]
+            # An agent's steps are mostly of one place: to compare three names costs less than to look them up.
+            if steps_of_one is None or event.node != node or event.attempt != attempt or event.run != run:
+                run, attempt, node = event.run, event.attempt, event.node
+                steps_of_one = found.steps.setdefault((run, attempt, node), [])
+            steps_of_one.append(event)
         elif isinstance(event, Heartbeat):
-            heartbeats.setdefault((event.run, event.attempt, event.node), []).append(event)
+            found.heartbeats.setdefault((event.run, event.attempt, event.node), []).append(event)
         else:
-            lifecycle.append(event)
+            found.lifecycle.append(event)
 
 
 def rows_by_run(found: Sorted, origins: dict[str, str | None]) -> dict[str, RunRows]:
