@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -44,6 +45,8 @@ class Liveness:
         self._own = own
         self._segment_bytes = segment_bytes
         self._seen_alive: set[str] = set()
+        self._untold: list[dict[str, Any]] = []
+        """Deaths whose files made room on a full disk and that could not be written even then."""
         self._steps: dict[tuple[str, int | str | None], int] = {}
 
     def look(self, now_unix_s: float) -> bool:
@@ -62,7 +65,10 @@ class Liveness:
     def tell(self) -> int:
         """Write the deaths that are put down and not told yet; gives their number. Call it after they are saved."""
         told = 0
-        for followed in self._follower.followed.values():
+        while self._untold and self._own.write("failure", **self._untold[0]):
+            del self._untold[0]
+            told += 1
+        for followed in list(self._follower.followed.values()):
             mark = followed.mark
             if mark.writer != DIED or mark.told:
                 continue
@@ -70,17 +76,34 @@ class Liveness:
             if who is None:
                 mark.told = True  # it never said whose it was
                 continue
-            mark.told = self._own.write(
-                "failure",
-                t=mark.died_unix_s,
-                category="unknown",
-                inferred=True,
-                detail=f"the process of rank {followed.segment.rank if who.rank is None else who.rank} ended without "
-                "a good-bye: killed, or lost with its container",
-                **who.fields(),
-            )
+            fields = {**self._death(followed, who.rank), **who.fields()}
+            mark.told = self._own.write("failure", **fields) or self._make_room(followed, fields)
             told += mark.told
         return told
+
+    def _death(self, followed: Followed, rank: int | None) -> dict[str, Any]:
+        detail = (
+            f"the process of rank {followed.segment.rank if rank is None else rank} ended without a good-bye: "
+            "killed, or lost with its container"
+        )
+        if not self._tail(followed, followed.size).endswith(b"\n"):
+            detail += ", or not heard: its last line is cut off, as where a disk is full"
+        return {"t": followed.mark.died_unix_s, "category": "unknown", "inferred": True, "detail": detail}
+
+    def _make_room(self, followed: Followed, fields: dict[str, Any]) -> bool:
+        """On a full disk, delete a file that the collector has whole, so that its writer's death can be told.
+
+        Kept back for that death it would keep the disk full for good. Until it is written the death is in memory only.
+        """
+        if not self._own.is_full or self._follower.final_size(followed) != followed.mark.offset or followed.is_stuck:
+            return False
+        self._follower.remove(followed)
+        if followed.name in self._follower.followed:
+            return False  # it can't be deleted
+        if self._own.write("failure", **fields):
+            return True
+        self._untold.append(fields)
+        return False
 
     def _judge(self, followed: Followed, now_unix_s: float) -> bool:
         size = self._follower.final_size(followed)
@@ -110,11 +133,14 @@ class Liveness:
 
     def _last_line(self, followed: Followed, size: int) -> dict[str, object]:
         """The last line, decoded; empty if it is torn or no object."""
-        start = max(size - TAIL_BYTES, 0)
-        tail = os.pread(followed.descriptor, size - start, start)
+        tail = self._tail(followed, size)
         if not tail.endswith(b"\n"):
             return {}
         return _object(tail[tail.rfind(b"\n", 0, -1) + 1 :])
+
+    def _tail(self, followed: Followed, size: int) -> bytes:
+        start = max(size - TAIL_BYTES, 0)
+        return os.pread(followed.descriptor, size - start, start)
 
     # -- what is alive ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tachograph_agent.spool.layout import AGENT_DIRECTORY, segment_path
-from tachograph_agent.spool.rankfile import RankFile
+from tachograph_agent.spool.rankfile import NO_ROOM, RankFile
 
 OWN_SEGMENT_BYTES = 1024 * 1024
 
@@ -29,6 +29,8 @@ class OwnEvents:
         self._directory = spool / f"u{os.getuid()}" / AGENT_DIRECTORY
         self._file: RankFile | None = None
         self._lock = threading.Lock()
+        self.is_full = False
+        """Whether the last event could not be written since the disk is full."""
 
     def write(self, kind: str, *, t: float | None = None, **fields: Any) -> bool:
         """Write one event (None fields are left out); False if it can't be. ``t`` is now unless it is told."""
@@ -42,9 +44,12 @@ class OwnEvents:
             try:
                 if self._file is None:
                     self._file = RankFile(self._spool, self._directory, 0, OWN_SEGMENT_BYTES)
-                return self._file.append(lines)
-            except OSError:
+                is_kept = self._file.append(lines)
+                self.is_full = not is_kept and self._file.is_full
+            except OSError as error:
+                self.is_full = error.errno in NO_ROOM
                 return False
+            return is_kept
 
     def is_ours(self, path: Path) -> bool:
         """Whether this agent writes to the segment at ``path`` now."""

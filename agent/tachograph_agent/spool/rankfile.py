@@ -11,6 +11,7 @@ forked child must call ``forget`` and write nothing.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from os import write
@@ -19,6 +20,7 @@ from pathlib import Path
 from tachograph_agent.spool.layout import make_directory, open_to_append, refuse_foreign, segment_path, segments_in
 
 SEGMENT_BYTES = 16 * 1024 * 1024
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RankFile:
@@ -35,6 +37,8 @@ class RankFile:
         self._room = segment_bytes
         """Bytes until the segment is full."""
         self.num_dropped = 0
+        self.is_full = False
+        """Whether the last write failed since the disk, or the user's share of it, is full."""
         self.descriptor = -1
         self._open_next()
 
@@ -49,11 +53,12 @@ class RankFile:
             line = b"\n" + line
         try:
             written = write(self.descriptor, line)
-        except OSError:
+        except OSError as error:
+            self.is_full = error.errno in NO_ROOM
             self.num_dropped += 1
             return False
         if written != len(line):
-            self._torn = True
+            self._torn = self.is_full = True
             self.num_dropped += 1
             return False
         if self._torn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from agent_server.spools import T0, Collector, dead_file, event, loop_of, run_dry, step
 from tachograph_agent.sidecar.loop import Loop
+from tachograph_agent.spool import rankfile
 
 NOW = T0 + 1000.0
 
@@ -156,6 +158,47 @@ def test_file_is_kept_until_its_death_is_told(spool: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     run_dry(loop, 100.0)
     assert not path.exists()
+    assert len(failures(collector)) == 1
+
+
+def test_full_disk_is_freed_of_a_dead_ranks_file_that_the_collector_has_and_the_death_is_told(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that waited for its death to be told kept the disk full, and the death from being told, for good."""
+    path = dead_file(spool, step(1), step(2)[:-5])
+    write = os.write
+
+    def write_if_there_is_room(descriptor: int, data: bytes) -> int:
+        if path.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(rankfile, "write", write_if_there_is_room)
+    collector = Collector()
+    run_dry(make(spool, collector))
+    assert not path.exists()
+    (told,) = failures(collector)
+    assert told["rank"] == 0
+    assert "as where a disk is full" in told["detail"]
+    assert collector.kinds().count("step") == 1
+
+
+def test_death_that_can_not_be_written_even_then_is_told_when_there_is_room(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead_file(spool, step(1))
+    collector = Collector()
+    loop = make(spool, collector)
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as full:
+        full.setattr(rankfile, "write", no_room)
+        for turn in range(6):
+            loop.tick(turn * 10.0, drain=True)
+    assert failures(collector) == []
+    run_dry(loop, 100.0)
     assert len(failures(collector)) == 1
 
 
