@@ -1,4 +1,4 @@
-"""Write a new revision from how ``store/schema.py`` differs from what the revisions make so far: read it, then mend it.
+"""Write a new revision from how the store's tables differ from what the revisions make so far: read it, then mend it.
 
 python migrations/new_revision.py "Add the colour of a run"
 """

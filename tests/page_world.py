@@ -31,8 +31,8 @@ from tachograph_collector.detect import Incident
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.incident_tables import sights
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import sights
 
 REPOSITORY = Path(__file__).parents[1]
 SECOND = 1_000_000

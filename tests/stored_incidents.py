@@ -8,8 +8,8 @@ from sqlalchemy import Connection, insert
 from tachograph_collector.detect import Cost, Evidence, Incident
 from tachograph_collector.detect.verdict import incident_id
 from tachograph_collector.store.incident_rows import incident_row
+from tachograph_collector.store.incident_tables import incidents
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import incidents
 
 SECOND = 1_000_000
 

@@ -16,8 +16,9 @@ from tachograph_collector.sinks.telling import NotToldError, Sink, Telling
 from tachograph_collector.store import silences
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.incident_rows import incident_row
+from tachograph_collector.store.incident_tables import deliveries, incidents
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import deliveries, incidents, runs
+from tachograph_collector.store.schema import runs
 
 S = 1_000_000
 RUN = RunKey(1, 77)

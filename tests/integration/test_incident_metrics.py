@@ -10,8 +10,9 @@ from sqlalchemy import delete, insert, select, update
 from tachograph_collector.service.figures import Figures
 from tachograph_collector.service.incident_figures import MAX_OPEN
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.incident_tables import incidents, sights
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import incidents, runs, sights
+from tachograph_collector.store.schema import runs
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from tachograph_collector.service import incident_shapes as shapes
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.incident_tables import sights
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import sights
 from tachograph_collector.store.tokens import create_token, tenant_named
 
 PUBLIC = "https://collector.example"

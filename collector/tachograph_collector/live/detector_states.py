@@ -6,8 +6,8 @@ from sqlalchemy import Connection, Row, delete, select
 
 from tachograph_collector.live.watching import STATE_VERSION
 from tachograph_collector.store.folded import upsert
+from tachograph_collector.store.incident_tables import detector_states
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import detector_states
 
 
 def read_detectors(connection: Connection, run: RunKey) -> Row[int, str, bytes] | None:

@@ -17,8 +17,8 @@ from tachograph_collector.detect.board import Sight
 from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.store.folded import text_of, upsert
 from tachograph_collector.store.incident_rows import differs, incident_of_row, incident_row, open_rows, rows_of
+from tachograph_collector.store.incident_tables import incidents, sights
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import incidents, sights
 
 GRACE_US: Final = 900_000_000
 """An incident that was taken up is closed when it was not seen again for so long: longer than any detector warms up."""

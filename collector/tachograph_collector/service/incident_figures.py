@@ -10,8 +10,8 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, Table, func, select, tuple_
 
 from tachograph_collector.detect.verdict import SEVERITIES, Severity
+from tachograph_collector.store.incident_tables import incidents, sights
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import incidents, sights
 
 MAX_OPEN: Final = 20
 """Open incidents of a run with a series of their own: the gravest, of these the oldest."""

@@ -14,9 +14,10 @@ from tachograph_collector.ledger.books import ACCOUNTS, Account, Books
 from tachograph_collector.service.incident_figures import Flagged
 from tachograph_collector.store.folded import Booked, booked_so_far
 from tachograph_collector.store.folded_reader import FoldedKey
+from tachograph_collector.store.incident_tables import incidents
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.packing import step_columns
-from tachograph_collector.store.schema import books, incidents, leases, minutes, nodes, runs, samples
+from tachograph_collector.store.schema import books, leases, minutes, nodes, runs, samples
 
 HOUR_US: Final = 3_600_000_000
 WINDOWS_US: Final = {"1h": HOUR_US, "24h": 24 * HOUR_US}

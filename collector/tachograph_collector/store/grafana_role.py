@@ -13,20 +13,17 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.exc import ProgrammingError
 
 from tachograph_collector.store.database import Database, StoreError
+from tachograph_collector.store.incident_tables import incident_notes, incidents, sights, silences
 from tachograph_collector.store.schema import (
     attempts,
     books,
     checkpoints,
-    incident_notes,
-    incidents,
     minutes,
     nodes,
     restarts,
     revisions,
     runs,
     segments,
-    sights,
-    silences,
 )
 from tachograph_collector.store.tokens import tenant_named
 

@@ -14,9 +14,10 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, 
 
 from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.store.incident_rows import incident_of_row
+from tachograph_collector.store.incident_tables import incident_notes, incidents, sights
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.name_patterns import like
-from tachograph_collector.store.schema import incident_notes, incidents, runs, sights
+from tachograph_collector.store.schema import runs
 from tachograph_collector.store.silences import Silence, silence_of, silences_at
 
 T = TypeVar("T")

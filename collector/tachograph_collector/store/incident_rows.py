@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, select
 from tachograph_collector.detect.incident_json import finite
 from tachograph_collector.detect.verdict import Cost, Evidence, Incident
 from tachograph_collector.store.folded import text_of
+from tachograph_collector.store.incident_tables import incidents
 from tachograph_collector.store.keys import RunKey
-from tachograph_collector.store.schema import incidents
 
 _AT_ONCE: Final = 400
 """Rows asked for by one statement."""

@@ -7,7 +7,7 @@ import secrets
 from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
 
 from tachograph_collector.store.incident_reader import StoredIncident
-from tachograph_collector.store.schema import incident_notes, incidents
+from tachograph_collector.store.incident_tables import incident_notes, incidents
 
 
 def add_note(

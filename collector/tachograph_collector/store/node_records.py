@@ -16,8 +16,9 @@ from tachograph_agent.events import Health
 
 from tachograph_collector.detect.suspicion import DAY_US, Kind, Mark
 from tachograph_collector.detect.xids import xids_of
+from tachograph_collector.store.incident_tables import incidents
 from tachograph_collector.store.rows import event_of
-from tachograph_collector.store.schema import books, events, incidents, nodes, restarts, runs
+from tachograph_collector.store.schema import books, events, nodes, restarts, runs
 
 MAX_XIDS: Final = 50_000
 """Events of Xids that are looked at, the newest; more is said."""

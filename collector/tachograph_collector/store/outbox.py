@@ -31,9 +31,10 @@ from sqlalchemy import (
     update,
 )
 
+from tachograph_collector.store.incident_tables import deliveries, incidents, sinks
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.rows import column_text
-from tachograph_collector.store.schema import deliveries, incidents, runs, sinks, tenants
+from tachograph_collector.store.schema import runs, tenants
 from tachograph_collector.store.writer import insert_new
 
 WAITING: Final = "waiting"

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, CursorResult, Table, and_, del
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tachograph_collector.store.database import Database, StoreError
+from tachograph_collector.store.incident_tables import detector_states
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.partitions import Partition, partitions
 from tachograph_collector.store.prunings import EVENT
@@ -20,7 +21,6 @@ from tachograph_collector.store.rows import HEARTBEAT, STEP
 from tachograph_collector.store.schema import (
     batches,
     books,
-    detector_states,
     events,
     leases,
     ledger_states,

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, insert, or_, select, update
 
 from tachograph_collector.detect.verdict import Incident
-from tachograph_collector.store.schema import silences
+from tachograph_collector.store.incident_tables import silences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

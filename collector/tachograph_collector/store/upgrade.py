@@ -17,9 +17,10 @@ from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 
+from tachograph_collector.store import incident_tables, schema  # noqa: F401  # they put their tables into metadata
 from tachograph_collector.store.database import Database, StoreError
+from tachograph_collector.store.metadata import metadata
 from tachograph_collector.store.partitions import NAME, make_partitions
-from tachograph_collector.store.schema import metadata
 
 _UPGRADE_LOCK: Final = 0x7AC0_6BA9
 """Transaction-bound, so it is safe behind a pooler."""

@@ -16,7 +16,7 @@ from tachograph_collector.detect import Detectors, Incident
 from tachograph_collector.live import detecting, recording
 from tachograph_collector.live.rebuild import rebuild
 from tachograph_collector.store.incident_rows import incident_row
-from tachograph_collector.store.schema import detector_states, incident_notes, incidents, sights
+from tachograph_collector.store.incident_tables import detector_states, incident_notes, incidents, sights
 
 FLUSH_US = 10 * SECOND
 Row = dict[str, object]

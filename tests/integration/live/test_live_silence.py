@@ -9,7 +9,7 @@ from ledger_oracle.build import T0, T0_US
 from live_world import SECOND, World
 from tachograph_agent.events import AnyEvent, Failure, FailureWithdrawn, from_dict
 from tachograph_collector.ledger import Ledger
-from tachograph_collector.store.schema import incidents
+from tachograph_collector.store.incident_tables import incidents
 
 
 def told(kind: str, t: float, **fields: Any) -> AnyEvent:

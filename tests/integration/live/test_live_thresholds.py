@@ -12,7 +12,7 @@ from tachograph_agent.events import AnyEvent, microseconds
 from tachograph_collector.detect import SettingsError
 from tachograph_collector.live.keeper import Keeper
 from tachograph_collector.live.thresholds import ThresholdsFile
-from tachograph_collector.store.schema import incidents
+from tachograph_collector.store.incident_tables import incidents
 
 
 def keeper_with(world: World, path: Path) -> Keeper:

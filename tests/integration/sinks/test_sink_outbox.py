@@ -9,7 +9,8 @@ from sqlalchemy import insert, update
 from tachograph_collector.sinks.telling import NotToldError, Telling
 from tachograph_collector.store import outbox
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import sinks, tenants
+from tachograph_collector.store.incident_tables import sinks
+from tachograph_collector.store.schema import tenants
 from told_sinks import Ear, S, World, config
 
 

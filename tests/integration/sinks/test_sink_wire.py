@@ -21,7 +21,7 @@ from tachograph_collector.sinks.secret import Secret
 from tachograph_collector.sinks.telling import NotToldError
 from tachograph_collector.sinks.trial import trial
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import sinks
+from tachograph_collector.store.incident_tables import sinks
 from told_sinks import World, config
 
 OPENED, CLEARED = trial(1_800_000_000_000_000, "https://tachograph.example")

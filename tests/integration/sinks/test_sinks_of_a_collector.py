@@ -13,7 +13,7 @@ from sqlalchemy import update
 from tachograph_collector.cli.main import cli
 from tachograph_collector.sinks.telling import NotToldError
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import deliveries
+from tachograph_collector.store.incident_tables import deliveries
 from told_sinks import Ear, World
 
 

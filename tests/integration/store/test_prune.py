@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select, update
 from tachograph_agent.events import Heartbeat, RunStart, Step
-from tachograph_collector.store import schema
+from tachograph_collector.store import incident_tables, schema
 from tachograph_collector.store.database import Database, StoreError
 from tachograph_collector.store.keys import RunKey
 from tachograph_collector.store.partitions import WEEK_US, partition, partitions
@@ -113,12 +113,12 @@ def test_incidents_stay_and_what_detectors_would_go_on_from_goes_where_nothing_g
     with database.write() as connection:
         for key in (over, running):
             mine = {"tenant_id": key.tenant_id, "run_id": key.run_id}
-            connection.execute(insert(schema.detector_states).values(**mine, **saved))
-            connection.execute(insert(schema.incidents).values(**mine, **flagged))
+            connection.execute(insert(incident_tables.detector_states).values(**mine, **saved))
+            connection.execute(insert(incident_tables.incidents).values(**mine, **flagged))
     prune(database, EVERYTHING)
     with database.read() as connection:
-        assert connection.execute(select(schema.detector_states.c.run_id)).scalars().all() == [running.run_id]
-        assert len(connection.execute(select(schema.incidents.c.run_id)).all()) == 2
+        assert connection.execute(select(incident_tables.detector_states.c.run_id)).scalars().all() == [running.run_id]
+        assert len(connection.execute(select(incident_tables.incidents.c.run_id)).all()) == 2
 
 
 def test_each_kind_has_its_own_retention_and_for_ever_is_the_default(database: Database) -> None:
