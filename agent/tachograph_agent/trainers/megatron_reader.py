@@ -27,6 +27,7 @@ from tachograph_agent.trainers.megatron_lines import (
     record,
 )
 from tachograph_agent.trainers.text import Clock, clean
+from tachograph_agent.trainers.zones import LATE_S, set_back_note, was_set_back
 
 _MAX_JOINED_LINES: Final = 3
 _RECENT_ROWS: Final = 20_000
@@ -69,6 +70,8 @@ class Reader:
         self._first_line_number = 0
         self._last_field = ""
         self._attempt_number = 0
+        self.set_back_s = 0.0
+        """By how much the log's clock was set back last, while steps went on."""
 
     @property
     def attempt(self) -> int:
@@ -202,6 +205,8 @@ class Reader:
         """Whether a record goes ``on``, is there ``again``, comes from ``earlier``, or begins another ``attempt``."""
         rise = this.iteration - self.last
         if this.t is not None:
+            if self._is_interval_sure and rise == self.interval and self._set_clock(this, self.t - this.t):
+                return "on"
             if this.t < self.t - max(1.0, this.one_s) or (rise < 0 and this.t < self.t):
                 return "earlier"
             if rise == 0 and abs(this.t - self.t) < max(this.one_s / 2, 1.0):
@@ -214,6 +219,22 @@ class Reader:
         same_loss = repr(this.loss) == repr(loss)
         is_again = same_loss and (rise == 0 or math.isclose(one_s, this.one_s, rel_tol=1e-9))
         return "again" if is_again and one_s >= 0 else "attempt"
+
+    def _set_clock(self, this: Record, back_s: float) -> bool:
+        """Whether steps went on in the log's own rhythm while its clock was set back, or right again."""
+        assert this.t is not None
+        moved_s = back_s + min(this.one_s * self.interval, LONGEST_S)
+        if was_set_back(this.t, self.t):
+            if not self.set_back_s:
+                self.context.note(set_back_note(back_s, this.iteration))
+            self.set_back_s = moved_s
+        elif self.set_back_s and abs(moved_s + self.set_back_s) <= LATE_S:
+            moved_s = -self.set_back_s
+        else:
+            return False
+        self.clock.set_back(moved_s)
+        this.t += moved_s
+        return True
 
     def _out_of_order(self, this: Record) -> Step:
         """A record from before the last one: history written again, or files in the wrong order."""

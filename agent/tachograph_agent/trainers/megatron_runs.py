@@ -7,7 +7,7 @@ and is the ``Reader``'s to judge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
 from operator import le
 from typing import Final
 
@@ -17,6 +17,7 @@ from tachograph_agent.events import Step
 from tachograph_agent.trainers.megatron_columns import Columns, Row
 from tachograph_agent.trainers.megatron_lines import LONGEST_S
 from tachograph_agent.trainers.megatron_reader import Reader
+from tachograph_agent.trainers.zones import LATE_S
 
 _FLOATS: Final = msgspec.json.Decoder(list[float])
 
@@ -29,6 +30,7 @@ def steps_of(rows: Sequence[Row], columns: Columns, reader: Reader) -> list[Step
 
     The reader is brought up to the last of them.
     """
+    place = reader.clock.place()
     while rows:
         try:
             steps = _whole_run(rows, columns, reader)
@@ -36,6 +38,7 @@ def steps_of(rows: Sequence[Row], columns: Columns, reader: Reader) -> list[Step
             steps = None
         if steps is not None:
             return steps
+        reader.clock.back_to(place)  # in an hour that exists twice it matters what was read before
         rows = rows[: len(rows) // 2]
     return []
 
@@ -63,6 +66,8 @@ def _whole_run(rows: Sequence[Row], columns: Columns, reader: Reader) -> list[St
             return None
         if times[0] < reader.t or not all(map(le, times, times[1:])):
             return None
+        if reader.set_back_s and any(later - t > LATE_S for t, later in pairwise((reader.t, *times))):
+            return None  # perhaps the clock was set right again
     losses = repeat(None) if columns.loss is None else _floats(found[columns.loss])
     norms = repeat(None) if columns.norm is None else _floats(found[columns.norm])
     if columns.minute is None:

@@ -24,6 +24,7 @@ from tachograph_agent.events import (
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.story import Attempts, DurationClock, Pace, StepOrder, just_before, save_told
 from tachograph_agent.trainers.text import Clock, split_prefix
+from tachograph_agent.trainers.zones import was_set_back
 
 STAMP_SECONDS: Final = 1.0
 """Times of day are often whole seconds: a row's own figure may exceed the time between two lines by this much."""
@@ -245,7 +246,13 @@ class Rows:
             yield from save_told(start, end_t)
 
     def _timed_row(self, row: Row, at: float, last: int | None) -> Iterator[AnyEvent]:
-        if last is not None and self._last_step_t is not None and at <= self._last_step_t:
+        # What is far back is a clock that was set back, which ``framed`` sees to.
+        if (
+            last is not None
+            and self._last_step_t is not None
+            and at <= self._last_step_t
+            and not was_set_back(at, self._last_step_t)
+        ):
             # Several in one second: each a little later, so that their order stays.
             rest_s = max(0.0, at + 0.999 - self._last_step_t)
             at = self._last_step_t + min(row.one_s or rest_s, rest_s) / 8.0

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, Literal
 
 from tachograph_agent.events import (
+    LATEST_UNIX_SECONDS,
     LONGEST_DURATION_SECONDS,
     AnyEvent,
     AttemptStart,
@@ -25,6 +26,7 @@ from tachograph_agent.events import (
 from tachograph_agent.trainers.base import Context
 from tachograph_agent.trainers.failures import FailureWatch
 from tachograph_agent.trainers.text import Clock
+from tachograph_agent.trainers.zones import LATE_S, set_back_note, was_set_back
 
 FARTHEST_BACK_S: Final = 86_400.0
 """A line further back than this, behind what began the run in the log, doesn't date its beginning."""
@@ -43,7 +45,7 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
     """
     begins_at: float | None = None
     saves_seen = False
-    for event in _without_empty_starts(events, context):
+    for event in _on_one_clock(_without_empty_starts(events, context), context):
         event.run = context.run
         if event.dur is not None and not 0.0 <= event.dur < LONGEST_DURATION_SECONDS:  # also True for NaN
             context.note(f"A duration of {event.dur:g} s can't be right: it is taken as unknown.")
@@ -63,6 +65,28 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
         yield event
     if begins_at is not None:
         yield _run_start(context, begins_at, saves_seen)
+
+
+def _on_one_clock(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
+    """The events by one clock, where the steps of an attempt go on but their clock is set back, and right again."""
+    behind_s = by_s = 0.0
+    last: Step | None = None
+    for event in events:
+        if behind_s:
+            event.t = min(event.t + behind_s, LATEST_UNIX_SECONDS - 1.0)
+        if isinstance(event, Step):
+            if last is not None and (last.attempt, last.rank) == (event.attempt, event.rank) and event.step > last.step:
+                moved_s = 0.0
+                if was_set_back(event.t, last.t):
+                    if not by_s:
+                        context.note(set_back_note(last.t - event.t, event.step))
+                    moved_s = by_s = last.t + (event.dur or 0.0) - event.t
+                elif behind_s and abs(event.t - last.t - by_s) <= LATE_S:
+                    moved_s = -by_s
+                event.t += moved_s
+                behind_s += moved_s
+            last = event
+        yield event
 
 
 def _without_empty_starts(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from tachograph_agent.events import LONGEST_DURATION_SECONDS
 from tachograph_agent.trainers.base import Context
-from tachograph_agent.trainers.zones import LETTERS, Oddity, hour_of, instant
+from tachograph_agent.trainers.zones import HOUR_S, LATE_S, LETTERS, Oddity, hour_of, instant, summer_time_ended
 
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _PREFIX: Final = re.compile(
@@ -184,6 +184,9 @@ def believable(dur_s: float) -> float | None:
     return round(dur_s, 6) if 0.0 <= dur_s <= LONGEST_DURATION_SECONDS else None
 
 
+ClockPlace = tuple[int | None, int | None, float | None, str | None, float, float, datetime | None]
+
+
 class Clock:
     """Times of day in a log, as Unix seconds.
 
@@ -200,6 +203,28 @@ class Clock:
         self._zones_told: set[timezone] = set()
         self._cached_minute: str | None = None
         self._cached_unix_seconds: float = 0.0
+        self._moved_s = 0.0
+        self._put_back: datetime | None = None
+        self._behind_s = 0.0
+
+    def set_back(self, by_s: float) -> None:
+        """The clock that wrote the log was set back by so much: what follows is told by the clock as it was."""
+        self._behind_s += by_s
+        self._cached_minute = None
+
+    def place(self) -> ClockPlace:
+        """What the clock remembers of the lines read so far, for ``back_to``."""
+        return (
+            self.year, self._month, self._last, self._cached_minute, self._cached_unix_seconds, self._moved_s,
+            self._put_back,
+        )  # fmt: skip
+
+    def back_to(self, place: ClockPlace) -> None:
+        """Forget the lines since ``place``: they are read again."""
+        (
+            self.year, self._month, self._last, self._cached_minute, self._cached_unix_seconds, self._moved_s,
+            self._put_back,
+        ) = place  # fmt: skip
 
     def minute(self, text: str) -> float | None:
         """Unix seconds of ``YYYY-MM-DD hh:mm``, exactly 16 characters, in the log's zone; None if no such time."""
@@ -293,6 +318,8 @@ class Clock:
             return None
         if zone is None:
             self._note_zone()
+            if self.context.tz is None:
+                start = self._through_summer_time(whole, start + self._moved_s)
         elif not self._zones_told:
             self._zones_told.add(zone)
         elif zone not in self._zones_told and len(self._zones_told) < _MAX_ZONES:
@@ -303,7 +330,25 @@ class Clock:
         self._last = start
         if self.year is None or self.context.year is None:
             self.year = year
-        return start + second
+        return start + second + self._behind_s
+
+    def _through_summer_time(self, local: datetime, start: float) -> float:
+        """The instant of a time of no known zone, where the log's clock may have been put back by an hour."""
+        if self._last is None:
+            return start
+        if self._put_back is not None and local <= self._put_back < local + timedelta(hours=1):
+            # An hour that exists twice: the first, as long as the lines before don't lie after it.
+            first = start - HOUR_S
+            return first if first >= self._last - LATE_S else start
+        if not summer_time_ended(local, self._last - start):
+            return start
+        self._put_back = datetime.fromtimestamp(self._last - self._moved_s, tz=UTC).replace(tzinfo=None)
+        self._moved_s += HOUR_S
+        self.context.note(
+            f"The times go back by an hour at {self._put_back:%H:%M} on {self._put_back:%Y-%m-%d}, as clocks do when "
+            "summer time ends: what follows was moved on by an hour (--tz ZONE does so by the calendar)."
+        )
+        return start + HOUR_S
 
     def _note_zone(self) -> None:
         if self.context.tz is None:
