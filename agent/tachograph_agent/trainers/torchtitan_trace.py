@@ -158,7 +158,7 @@ class _Reading:
     ) -> Iterator[AnyEvent]:
         section = SECTIONS.get(span)
         if section is not None:
-            if took is not None:
+            if took is not None and believable(took) is not None:
                 rank.sections[section] = rank.sections.get(section, 0.0) + took
         elif span == "step":
             yield from self._step(rank, record, t, step, took, where)
@@ -193,16 +193,17 @@ class _Reading:
             relative = _whole(record.get("relative_step"))
             resume_step = None if relative is None or relative > step else step - relative
             yield AttemptStart(t=min(t, rank.first_t or t), resume_step=resume_step, **where)
-        sections = {name: round(value, 6) for name, value in rank.sections.items()}
+        told = {name: believable(value) for name, value in rank.sections.items()}
+        sections = {name: value for name, value in told.items() if value is not None}
         work_s = None if took is None else max(0.0, took - rank.after_s)
         event = Step(t=t if rank.work_ended is None else rank.work_ended, step=step, **where)
         event.t = max(0.0, event.t)
-        event.dur = None if work_s is None else round(work_s, 6)
+        event.dur = None if work_s is None else believable(work_s)
         event.sections = sections or None
         if "forward_backward" in sections:
             # The optimizer's global gradient norm is the first place where every rank waits for all others; waiting
             # inside forward and backward can't be told from work in this trace.
-            event.busy_s = round(sections["forward_backward"] + sections.get("data", 0.0), 6)
+            event.busy_s = believable(sections["forward_backward"] + sections.get("data", 0.0))
         event.loss = _first(rank.scalars, "loss", "train.loss", "loss_metrics/global_avg_loss")
         event.grad_norm = _first(rank.scalars, "grad_norm", "train.grad_norm")
         event.tokens = _first(rank.scalars, "global_valid_tokens")

@@ -8,6 +8,7 @@ import adapter_runs
 import pytest
 import samples_b
 from adapter_runs import of, read, steps
+from tachograph_agent.events import decode, encode
 from tachograph_agent.trainers.torchtitan_trace import TorchtitanTrace
 
 
@@ -49,6 +50,17 @@ def test_values_that_are_no_milliseconds_give_way_to_the_times() -> None:
     events, context = read(TorchtitanTrace(), samples_b.trace(unit=1.0))
     assert [round(step.dur or 0.0, 3) for step in steps(events)] == [1.0, 1.0]
     assert any("time_us" in note for note in context.notes)
+
+
+def test_a_section_longer_than_anything_lasts_is_unknown_and_its_step_can_be_stored() -> None:
+    trace = samples_b.trace().replace('"value": 100.0', '"value": 1.1e20')
+    assert trace != samples_b.trace()
+    trace = "\n".join(line for line in trace.split("\n") if '"fetching_batch_start"' not in line)
+    events, _ = read(TorchtitanTrace(), trace)
+    assert [step.step for step in steps(events)] == [41, 42]
+    for event in events:
+        assert decode(encode(event)).kind == event.kind
+    assert [step.sections and step.sections.get("data") for step in steps(events)] == [None, None]
 
 
 def test_an_exception_is_one_failure_and_its_step_was_not_completed() -> None:
