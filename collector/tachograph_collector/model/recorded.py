@@ -80,7 +80,8 @@ class Recorded:
     def failures(self) -> list[Stop]:
         """Every unplanned failure in order of time, on the wall clock.
 
-        It struck when training stopped; where nothing had stepped, when the attempt ended.
+        It struck when training stopped; where nothing had stepped, when the attempt ended. Where the next attempt was
+        at work before (parts of a log in the wrong order, attempts that overlap), nothing stood still.
         """
         found = []
         for it in self.interruptions:
@@ -88,7 +89,7 @@ class Recorded:
                 continue
             at_work = it.last_step is not None
             struck_us = it.at_us if at_work else max(it.at_us, self.attempt_ends_us.get(it.attempt, it.at_us))
-            resumed_s = None if it.resumed_at_us is None else self.seconds(it.resumed_at_us)
+            resumed_s = None if it.resumed_at_us is None else self.seconds(max(struck_us, it.resumed_at_us))
             found.append(Stop(self.seconds(struck_us), resumed_s, it.category or "unknown", at_work))
         return sorted(found, key=lambda stop: stop.struck_s)
 

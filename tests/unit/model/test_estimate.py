@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from event_runs import DAY, RUN, START, Design, booked
@@ -102,3 +103,12 @@ def test_what_is_measured_does_not_depend_on_how_often_steps_are_told() -> None:
         [many.interval_s or 0, many.mean_cost_s or 0, many.mtbf_s or 0],
         rtol=0.001,
     )
+
+
+def test_a_failure_before_which_the_next_attempt_was_at_work_held_nothing_up() -> None:
+    """Parts of a log in the wrong order give attempts that overlap: one ends after the next has made its steps."""
+    books, details = booked(Design(days=3, failures=[DAY]))
+    overlapping = [msgspec.structs.replace(it, resumed_at_us=it.at_us - 7_200_000_000) for it in details.interruptions]
+    told = measure(books, msgspec.structs.replace(details, interruptions=overlapping))
+    assert told is not None
+    assert told.restarts_s.tolist() == [0.0]
