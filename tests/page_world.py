@@ -11,7 +11,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ def serving(database: Database) -> Iterator[str]:
         listener.close()
 
 
-def events(told: Sequence[dict[str, Any]]) -> list[AnyEvent]:
+def events(told: Iterable[dict[str, Any]]) -> list[AnyEvent]:
     """As the collector decodes them."""
     return [decode(msgspec.json.encode(each)) for each in told]
 

@@ -21,6 +21,8 @@ from tachograph_collector.store.database import Database
 
 MOST_BYTES = 1_000_000
 MOST_REQUESTS = 60
+NUM_STOPS = 600
+"""More than the page asks for at once."""
 MOST_POINTS = 2_000
 """A list longer than that has more points than a screen has columns."""
 NUM_RUNS = 1_000
@@ -41,6 +43,7 @@ def large(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         ]
     )
     [booked] = stored_runs.booked(short)
+    stored_runs.store(database, events(_stopped_often()), run_id=2)
     with database.write() as connection:
         for number in range(NUM_RUNS):
             name = f"short-{number:04}"
@@ -50,6 +53,29 @@ def large(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     with serving(database) as url:
         yield url
     database.close()
+
+
+def _stopped_often() -> Iterator[dict[str, Any]]:
+    """A run that fails each minute, and at last completes."""
+    begins = END_S - 60 * (NUM_STOPS + 1)
+    yield {"kind": "run.start", "t": begins, "run": "often", "world_size": 8}
+    for attempt in range(NUM_STOPS + 1):
+        t = begins + 60 * attempt
+        more = {"run": "often", "attempt": attempt}
+        yield {"kind": "attempt.start", "t": t, "resume_step": attempt, **more}
+        yield {"kind": "step", "t": t + 30, "step": attempt + 1, "dur": 20.0, "rank": 0, **more}
+        yield {
+            "kind": "checkpoint.saved",
+            "t": t + 35,
+            "step": attempt + 1,
+            "mode": "sync",
+            "dur": 5.0,
+            "rank": 0,
+            **more,
+        }
+        if attempt < NUM_STOPS:
+            yield {"kind": "failure", "t": t + 50, "category": "gpu", "detail": f"stop {attempt}", **more}
+    yield {"kind": "run.end", "t": END_S - 10, "run": "often", "status": "completed"}
 
 
 def longest(told: Any) -> int:
@@ -86,6 +112,20 @@ def test_from_a_month_to_an_hour_and_back(browser: Browser, large: str) -> None:
         page.get_by_role("button", name="All of the run").click()
         expect(page.locator("#minutes")).to_contain_text("stretches of 1 h")
         assert watched.num_bytes < 4 * MOST_BYTES
+
+
+def test_of_a_run_that_stopped_more_often_than_is_shown_the_latest_are_shown(browser: Browser, large: str) -> None:
+    with tab(browser, large) as watched:
+        page = watched.open("#/runs/often")
+        rows = page.get_by_role("table", name="Restarts, the latest first").locator("tbody tr")
+        expect(rows.first).to_contain_text(f"stop {NUM_STOPS - 1}")
+        expect(page.locator("#restarts")).to_contain_text("The latest 12 of more than 500")
+        page.get_by_text(f"The latest 50 attempts of {NUM_STOPS + 1}").click()
+        first = page.get_by_role("table", name="Attempts").locator("tbody tr").first.get_by_role("cell").first
+        expect(first).to_have_text(str(NUM_STOPS))
+        page.get_by_text("The latest 300 saves").click()
+        saved = page.get_by_role("table", name="Saves, the latest first").locator("tbody tr").first
+        expect(saved).to_contain_text(str(NUM_STOPS + 1))
 
 
 def test_a_thousand_runs_come_in_pages_and_are_found_by_name(browser: Browser, large: str) -> None:

@@ -59,6 +59,8 @@ def test_a_hostile_name_in_the_address_is_a_name_that_there_is_not(browser: Brow
     with tab(browser, world.url) as watched:
         page = watched.open("#/runs/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%2F..%2F%E0%A4%A")
         expect(page.get_by_role("alert")).to_contain_text("there is no run")
+        expect(page.locator("#minutes")).to_be_hidden()
+        expect(page.get_by_role("link", name="All runs")).to_be_visible()
         did_nothing(page)
         assert [text for text in watched.wrong if "404" not in text] == []
         watched.wrong.clear()
@@ -142,6 +144,20 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, world: Wo
     with tab(browser, world.url, **phone) as watched:
         page = watched.open(VIEWS[view].format(slow=world.slow.incident_id))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        for region in page.locator(".scroll:visible").all():
+            fits = region.evaluate("(each) => each.scrollWidth <= each.clientWidth")
+            assert fits, region.get_attribute("aria-label")
+
+
+def test_on_a_phone_a_list_is_still_a_table_for_who_hears_it(browser: Browser, world: World) -> None:
+    with tab(browser, world.url, viewport={"width": 360, "height": 740}, is_mobile=True) as watched:
+        page = watched.open("#/incidents")
+        table = page.get_by_role("table", name="Incidents, the gravest first")
+        assert table.get_by_role("columnheader").all_inner_texts()[:2] == ["severity", "what"]
+        row = table.get_by_role("row").filter(has_text="no rank made a step")
+        expect(row.get_by_role("cell").nth(0)).to_have_text("critical")
+        title = row.get_by_role("cell").nth(2).evaluate("(each) => getComputedStyle(each, '::before').content")
+        assert "run" in title
 
 
 def test_light_and_dark_follow_the_system_until_somebody_chooses(browser: Browser, world: World) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from page_world import BROKEN, RECORDED, Watched, World, made, tab
+from page_world import BROKEN, RECORDED, Watched, World, made, serving, tab
 from playwright.sync_api import Browser, expect
+from tachograph_collector.report.text import duration
 from tachograph_collector.store.database import Database
 
 
@@ -35,6 +36,25 @@ def test_the_fleet_lists_every_run_with_where_its_time_went(tab_: Watched) -> No
     recorded = rows.filter(has_text=RECORDED)
     expect(recorded).to_contain_text("86.2 %")
     expect(recorded.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"kept 86\.2 %.*lost 6\.8 %"))
+    expect(rows.filter(has_text=BROKEN)).to_contain_text("running, stalled")
+
+
+def test_before_there_is_a_run_each_view_says_so(browser: Browser, sqlite_template: Path, tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path / 'empty.sqlite3')}")
+    said = {
+        "#/fleet": "No such run yet",
+        "#/compare": "There is no run yet.",
+        "#/incidents": "No such incident.",
+        "#/nodes": "No agent told of any such node.",
+        "#/plan": "Saving every",
+    }
+    with serving(database) as url, tab(browser, url) as watched:
+        for view, text in said.items():
+            page = watched.open(view)
+            expect(page.get_by_role("main")).to_contain_text(text)
+            if view != "#/plan":
+                expect(page.locator("figure")).not_to_be_visible()
+    database.close()
 
 
 def test_a_name_narrows_the_fleet_and_stays_in_the_address(tab_: Watched) -> None:
@@ -79,6 +99,13 @@ def test_the_numbers_of_a_run_are_those_of_the_api(tab_: Watched, world: World) 
     expect(page.locator("#model")).to_contain_text(told_model(page))
     attempts = page.locator("#attempts")
     expect(attempts).to_contain_text(f"{told['attempts']} attempts")
+
+
+def test_durations_are_told_as_in_the_report(tab_: Watched) -> None:
+    seconds = (0, 0.25, 1.5, 5, 12.34, 59.94, 59.96, 60, 100, 599.6, 3599.4, 3599.6, 3660, 86_399, 86_400, 93_600, 1e7)
+    page = tab_.open()
+    told = page.evaluate("async (all) => all.map((await import('./web/js/format.js')).duration)", list(seconds))
+    assert told == [duration(round(each * 1e6)) for each in seconds]
 
 
 def told_model(page: object) -> str:
@@ -177,7 +204,9 @@ def test_two_runs_are_compared_and_exchanged(tab_: Watched) -> None:
 
 def test_the_planner_takes_a_runs_numbers_and_shows_it_on_the_curve(tab_: Watched) -> None:
     page = tab_.open(f"#/plan?run={RECORDED}")
-    expect(page.locator(".state")).to_contain_text(re.compile(r"Saving every \d+ min keeps \d+\.\d %; the best, every"))
+    expect(page.locator(".state")).to_contain_text(
+        re.compile(r"Saving every \d+ min \d+ s keeps \d+\.\d %; the best, every")
+    )
     expect(page.get_by_text(f"Run {RECORDED} saves every")).to_contain_text("keeps 86.2 %")
     chart = page.locator("figure").filter(has_text="Goodput over the interval")
     chart.get_by_text("As a table").click()

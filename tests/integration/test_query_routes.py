@@ -327,6 +327,9 @@ def test_pages_join_to_the_whole(client: AppClient, database: Database, recorded
         assert whole["next"] is None
         size = max(1, len(whole[route]) // 3)
         assert pages(client, at(one.books.run, f"/{route}?limit={size}"), route) == whole[route]
+        if route in {"checkpoints", "restarts", "attempts"}:
+            latest = pages(client, at(one.books.run, f"/{route}?latest=true&limit={size}"), route)
+            assert latest == whole[route][::-1]
 
 
 def test_nodes_are_told(client: AppClient, database: Database) -> None:

@@ -53,6 +53,7 @@ router = APIRouter(prefix="/v1/runs/{run}", tags=["rows"], route_class=QueryRout
 T = TypeVar("T")
 StateName = Literal["alive", "suspect", "dead", "lost", "gone"]
 _MAX_VERSION = 2**63 - 1
+Latest = Annotated[bool, Query(description="The latest row first, the first one last.")]
 
 
 @router.get("/minutes", summary="Its minutes", responses=answers(shapes.Minutes, examples.MINUTES))
@@ -139,7 +140,13 @@ def revisions(
 
 @router.get("/attempts", summary="Its attempts", responses=answers(shapes.Attempts, examples.ATTEMPTS))
 def attempts(
-    request: Request, run: RunName, access: Reader, form: AskedFormat, page: AskedPage, window: AskedWindow
+    request: Request,
+    run: RunName,
+    access: Reader,
+    form: AskedFormat,
+    page: AskedPage,
+    window: AskedWindow,
+    latest: Latest = False,
 ) -> Response:
     """The attempts; with a window, those that overlap it."""
 
@@ -149,7 +156,7 @@ def attempts(
             for index, row in ask.cache.attempts(ask.connection, stored).items()
             if _overlaps(window, row.start_us, row.end_us)
         ]
-        shown_rows, last = _page_of(rows, page)
+        shown_rows, last = _page_of(rows, page, latest)
         return attempts_table([row for _, row in shown_rows]), last
 
     return _folded(request, run, access, form, "attempts", read)
@@ -157,13 +164,19 @@ def attempts(
 
 @router.get("/restarts", summary="Its interruptions", responses=answers(shapes.Restarts, examples.RESTARTS))
 def restarts(
-    request: Request, run: RunName, access: Reader, form: AskedFormat, page: AskedPage, window: AskedWindow
+    request: Request,
+    run: RunName,
+    access: Reader,
+    form: AskedFormat,
+    page: AskedPage,
+    window: AskedWindow,
+    latest: Latest = False,
 ) -> Response:
     """What stopped training, what it cost, and the way back by phase; with a window, what happened in it."""
 
     def read(ask: Asked, stored: StoredBooks) -> tuple[Table, tuple[int] | None]:
         found = ask.cache.restarts(ask.connection, stored).items()
-        rows, last = _page_of([pair for pair in found if _within(window, pair[1].at_us)], page)
+        rows, last = _page_of([pair for pair in found if _within(window, pair[1].at_us)], page, latest)
         return restarts_table(rows), last
 
     return _folded(request, run, access, form, "restarts", read)
@@ -171,7 +184,13 @@ def restarts(
 
 @router.get("/checkpoints", summary="Its saves", responses=answers(shapes.Checkpoints, examples.CHECKPOINTS))
 def checkpoints(
-    request: Request, run: RunName, access: Reader, form: AskedFormat, page: AskedPage, window: AskedWindow
+    request: Request,
+    run: RunName,
+    access: Reader,
+    form: AskedFormat,
+    page: AskedPage,
+    window: AskedWindow,
+    latest: Latest = False,
 ) -> Response:
     """The saves, what they cost and whether they landed; with a window, those that began in it."""
 
@@ -184,7 +203,7 @@ def checkpoints(
             if is_open
             or ((at := row.start_us if row.start_us is not None else row.end_us) is not None and _within(window, at))
         ]
-        shown_rows, last = _page_of(rows, page)
+        shown_rows, last = _page_of(rows, page, latest)
         return checkpoints_table(shown_rows), last
 
     return _folded(request, run, access, form, "checkpoints", read)
@@ -249,10 +268,14 @@ def _folded(
     return table_answer(request, form, told, name, table, next_url, etag)
 
 
-def _page_of(rows: Sequence[tuple[int, T]], page: Page) -> tuple[Sequence[tuple[int, T]], tuple[int] | None]:
-    """The page of rows that are sorted by their number, and the last number if more follow."""
+def _page_of(
+    rows: Sequence[tuple[int, T]], page: Page, latest: bool
+) -> tuple[Sequence[tuple[int, T]], tuple[int] | None]:
+    """The page of rows that are sorted by their number, or the other way round, and the last number if more follow."""
     after = page.after(int)
-    begin = 0 if after is None else bisect_right(rows, after[0], key=lambda pair: pair[0])
+    sign = -1 if latest else 1
+    rows = rows[::sign]
+    begin = 0 if after is None else bisect_right(rows, sign * after[0], key=lambda pair: sign * pair[0])
     chosen = rows[begin : begin + page.limit]
     return chosen, (chosen[-1][0],) if len(rows) - begin > page.limit else None
 

@@ -69,15 +69,22 @@ export function say(text) {
   document.getElementById("said").textContent = clean(text);
 }
 
-/** A table. `columns`: [{title, cell(row), num}], `rows` of anything. */
+/**
+ * A table. `columns`: [{title, cell(row), num, wide}], `rows` of anything. Of the class "cards" each row is a card on a phone,
+ * its cells one after the other with their titles, `wide` ones on a line of their own; roles keep it a table for who hears it.
+ */
 export function table(caption, columns, rows, props = {}) {
   const { empty = "None.", ...more } = props;
   if (!rows.length) return h("p", { class: "quiet" }, empty);
+  const cell = (each, row) => {
+    const told = [each.cell(row)].flat().filter((part) => part !== "" && part !== null && part !== undefined);
+    return h("td", { role: "cell", class: [each.num && "num", each.wide && "wide", !told.length && "nothing"].filter(Boolean).join(" ") || null, "data-title": each.title || null }, told);
+  };
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", more,
+    h("table", { ...more, role: "table" },
       h("caption", { class: "unseen" }, caption),
-      h("thead", null, h("tr", null, columns.map((each) => h("th", { scope: "col", class: each.num && "num" }, each.title)))),
-      h("tbody", null, rows.map((row) => h("tr", null, columns.map((each) => h("td", { class: each.num && "num" }, each.cell(row))))))));
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((each) => h("th", { scope: "col", role: "columnheader", class: each.num && "num" }, each.title)))),
+      h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row" }, columns.map((each) => cell(each, row)))))));
 }
 
 /** A section with a heading. */

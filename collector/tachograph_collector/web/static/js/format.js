@@ -8,20 +8,26 @@ export function percent(share, digits = 1) {
   return isKnown(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;
 }
 
-/** Seconds → "3 d 4 h", "12 min", "8.5 s": two units at most. */
+/** Seconds → "3 d 4 h", "12 min 5 s", "8.5 s", "40 ms": two units at most, as in the report. */
 export function duration(seconds) {
   if (!isKnown(seconds)) return UNKNOWN;
   const sign = seconds < 0 ? "−" : "";
   const s = Math.abs(seconds);
   if (s < 0.001 && s > 0) return `${sign}${(s * 1e6).toFixed(0)} µs`;
-  if (s < 1) return `${sign}${s === 0 ? "0" : s.toFixed(2)} s`;
-  if (s < 60) return `${sign}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s > 0 && s < 1) return `${sign}${Math.round(s * 1000)} ms`;
+  if (s < 59.95) return `${sign}${Number(s.toPrecision(3))} s`;
+  const whole = Math.round(s);
+  if (whole < 3600) return `${sign}${Math.floor(whole / 60)} min${whole % 60 ? ` ${whole % 60} s` : ""}`;
   const minutes = Math.round(s / 60);
-  if (minutes < 60) return `${sign}${minutes} min`;
   const hours = Math.floor(minutes / 60);
   if (hours < 24) return `${sign}${hours} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
-  const days = Math.floor(hours / 24);
-  return `${sign}${days.toLocaleString("en")} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
+  const all = Math.round(s / 3600);
+  return `${sign}${Math.floor(all / 24).toLocaleString("en")} d${all % 24 ? ` ${all % 24} h` : ""}`;
+}
+
+/** The same without seconds from a minute on: of what grows while it is looked at. */
+export function roughly(seconds) {
+  return duration(isKnown(seconds) && Math.abs(seconds) >= 60 ? Math.round(seconds / 60) * 60 : seconds);
 }
 
 /** A number with separators. */
@@ -76,7 +82,7 @@ export function clock(at, now) {
 
 /** "14 min ago". */
 export function ago(at, now) {
-  return isKnown(at) ? (now - at < 1 ? "now" : `${duration(now - at)} ago`) : UNKNOWN;
+  return isKnown(at) ? (now - at < 1 ? "now" : `${roughly(now - at)} ago`) : UNKNOWN;
 }
 
 /** "1 failure", "2 failures". */

@@ -19,6 +19,7 @@ export function poll(signal, seconds, work, onError = () => {}) {
     try {
       await work(mine);
       wait = seconds;
+      document.querySelector("#main > .problem")?.remove();
       connection("");
     } catch (error) {
       if (mine.aborted) return;

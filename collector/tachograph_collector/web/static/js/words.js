@@ -1,6 +1,6 @@
 // What a run is doing and what to do about it, in words. Numbers come from the collector; nothing is judged here.
 
-import { duration, words } from "./format.js";
+import { roughly, words } from "./format.js";
 
 const DOING = {
   kept: "Training", checkpoint: "Saving a checkpoint", lost: "Work that was thrown away",
@@ -65,5 +65,5 @@ export function stop(row) {
 
 /** "for 14 min" */
 export function lasting(since, until) {
-  return `for ${duration(until - since)}`;
+  return `for ${roughly(until - since)}`;
 }

@@ -6,11 +6,11 @@ import { explorable } from "./explore.js";
 import { colour } from "./theme.js";
 
 const MAX_ROWS = 200;
-const ROUND = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000];
+export const DURATIONS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000];
 
 /**
  * A chart. `series`: [{label, colour, width, fill, dash, stepped, format, scale, points}]; `format(value)` for the y axis;
- * `x`: "time", "linear" or "log"; `formatX`; `y`: [low, high]; `marks()`: [{at, until, colour, label}] as upright lines or
+ * `x`: "time", "linear" (with `splitX`, lengths that its ticks may be apart) or "log"; `formatX`; `y`: [low, high]; `marks()`: [{at, until, colour, label}] as upright lines or
  * regions; `levels()`: [{value, high, colour, label}] as level lines or bands; `onZoom(from, to)` or null.
  */
 export function lines(label, options) {
@@ -58,7 +58,7 @@ export function lines(label, options) {
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1e3), "Etc/UTC"),
       cursor: { y: false, drag: { x: Boolean(onZoom), y: false, setScale: false }, points: { size: 6 } },
       scales: { x: { time: x === "time", distr: x === "log" ? 3 : 1 }, y: { range: options.y ? () => options.y : ranged } },
-      axes: [{ ...axis, space: 70, ...(x === "log" ? { splits: rounded, filter: (_, splits) => splits } : {}), values: (_, ticks, __, ___, step) => ticks.map((at) => (at === null ? null : x === "time" ? tick(at, step) : formatX(at))) },
+      axes: [{ ...axis, size: 34, space: 70, ...(x === "log" ? { splits: rounded, filter: (_, splits) => splits } : {}), ...(options.splitX ? { incrs: options.splitX } : {}), values: (_, ticks, __, ___, step) => ticks.map((at) => (at === null ? null : x === "time" ? tick(at, step) : formatX(at))) },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((value) => format(value)) }],
       series: [{}, ...series.map((each) => ({
         stroke: each.paint ?? colour(each.colour), width: each.width ?? 1.5, dash: each.dash, fill: each.fill && colour(each.fill),
@@ -82,7 +82,7 @@ export function lines(label, options) {
   function rounded(u) {
     const { min, max } = u.scales.x;
     let last = 0;
-    return ROUND.filter((at) => {
+    return DURATIONS.filter((at) => {
       if (at < min || at > max || (Math.log(at / (last || 1e-9)) / Math.log(max / min)) * u.width < 80) return false;
       last = at;
       return true;

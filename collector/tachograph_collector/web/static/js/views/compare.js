@@ -2,7 +2,7 @@
 
 import { get, getIfThere, ofRun, Refused } from "../api.js";
 import { legend, stacked } from "../charts/bars.js";
-import { lines } from "../charts/lines.js";
+import { DURATIONS, lines } from "../charts/lines.js";
 import { strip } from "../charts/strip.js";
 import { ACCOUNTS } from "../charts/theme.js";
 import { h, name, replace, section, table } from "../dom.js";
@@ -26,14 +26,16 @@ export function compare(root, route, signal, fail) {
     for (const key of ["a", "b"]) document.getElementById(`run-${key}`).value = asked[key];
     changed();
   };
-  const goodput = lines("Goodput so far", { title: "Goodput so far, over the time since each began", x: "linear", titleX: "since it began", y: [0, 1], formatX: (at) => duration(at), format: (share) => percent(share, 0), height: 220,
+  const goodput = lines("Goodput so far", { title: "Goodput so far, over the time since each began", x: "linear", splitX: DURATIONS, titleX: "since it began", y: [0, 1], formatX: (at) => duration(at), format: (share) => percent(share, 0), height: 220,
     series: [{ label: "first", colour: "checkpoint", width: 2, format: (share) => percent(share), spanGaps: true }, { label: "second", colour: "lost", width: 2, dash: [8, 4], format: (share) => percent(share), spanGaps: true }], empty: "Choose two runs." });
+  const charts = h("div", { hidden: true }, h("h2", null, "Minute by minute, over the same length of time"), strips.map((each, place) => [titles[place], each.element]), goodput.element);
   replace(root, h("h1", null, "Compare two runs"), known,
-    h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } }, field("a", "First run"), h("button", { type: "button", on: { click: swap } }, "⇄", h("span", { class: "unseen" }, " Exchange")), field("b", "Second run")), body, h("h2", null, "Minute by minute, over the same length of time"), strips.map((each, place) => [titles[place], each.element]), goodput.element);
+    h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } }, field("a", "First run"), h("button", { type: "button", on: { click: swap } }, "⇄", h("span", { class: "unseen" }, " Exchange")), field("b", "Second run")), body, charts);
 
   get("v1/runs", { limit: 200 }, signal).then((told) => {
     replace(known, told.runs.map((each) => h("option", { value: each.run })));
     if (asked.a && asked.b) return;
+    if (told.runs.length < 2 && !(asked.a && asked.b)) replace(body, h("p", { class: "quiet" }, told.runs.length ? "There is only one run yet: nothing to compare it with." : "There is no run yet."));
     asked.a ||= told.runs.find((each) => each.run !== asked.b)?.run ?? "";
     asked.b ||= told.runs.find((each) => each.run !== asked.a)?.run ?? "";
     for (const key of ["a", "b"]) document.getElementById(`run-${key}`).value = asked[key];
@@ -48,13 +50,14 @@ export function compare(root, route, signal, fail) {
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       replace(body, h("p", { class: "quiet", role: "status" }, error.message));
-      goodput.draw([[], [], []]);
+      charts.hidden = true;
       return;
     }
     const longest = Math.max(...both.map((each) => each.wall_s), 60);
     const every = Math.max(1, Math.ceil(longest / 60 / POINTS));
     const minutes = await Promise.all(both.map((each) => get(ofRun(each.run, "/minutes"), { every: `${every}m` }, signal)));
     replace(body, legend(ACCOUNTS), numbers(both));
+    charts.hidden = false;
     titles.forEach((each, place) => replace(each, name(both[place].run, 60)));
     strips.forEach((each, place) => each.draw(minutes[place].minutes, every * 60, both[place].start, both[place].start + longest));
     goodput.draw(together(both, minutes.map((each) => each.minutes), every * 60));
@@ -105,5 +108,5 @@ function numbers(both, models = [null, null]) {
     { title: "first", cell: (row) => (row.length === 2 ? row[1](a) : row[2](row[1](a))) },
     { title: "second", cell: (row) => (row.length === 2 ? row[1](b) : row[2](row[1](b))) },
     { title: "second against first", cell: (row) => (row.length === 2 ? "" : row[3](row[1](a), row[1](b))) },
-  ], [["run", link], ["where its time went", bar], ...rows]));
+  ], [["run", link], ["where its time went", bar], ...rows], { class: "tight" }));
 }

@@ -17,6 +17,7 @@ const ORDERS = {
   gone: (a, b) => (b.wall_s - b.kept_s) * (b.world_size ?? 1) - (a.wall_s - a.kept_s) * (a.world_size ?? 1),
   goodput: (a, b) => (a.goodput ?? 2) - (b.goodput ?? 2),
 };
+const TROUBLES = { failure: "down", hang: "stalled", restart_loop: "restarting again and again" };
 const ORIGINS = [["live", "live"], ["rehearsal", "rehearsals"], ["replay", "replays"], ["all", "any origin"]];
 
 export function fleet(root, route, signal, fail) {
@@ -53,12 +54,12 @@ export function fleet(root, route, signal, fail) {
     const which = { name: pattern, status: asked.status, origin: asked.origin === "" ? null : origins() };
     const runs = await get("v1/runs", { ...which, limit: most }, signal);
     runs.runs.sort(ORDERS[asked.order] ?? ORDERS.latest);
-    replace(list, runsTable(runs, () => { most += A_PAGE * 4; again(); }));
+    const open = await getIfThere("v1/incidents", { open: true, limit: 1000 }, signal);
+    replace(list, runsTable(runs, open, () => { most += A_PAGE * 4; again(); }));
     const now = Date.now() / 1000;
     const since = asked.days ? now - Number(asked.days) * 86400 : null;
     let told = await get("v1/fleet", { since: since && Math.floor(since / 60) * 60, origin: origins(), name: pattern }, signal);
     if (!told.runs && asked.origin === "" && runs.runs.length) told = { ...told, quiet: true };
-    const open = await getIfThere("v1/incidents", { open: true, limit: 100 }, signal);
     replace(totals, tiles(told, open));
     replace(causes, told.causes.length ? causesOf(told) : null);
     wrong.replaceChildren();
@@ -75,7 +76,7 @@ function tiles(told, open) {
     tile("Not kept", `${amount(gone)} GPU-h`, `of ${amount(held)} held${told.money.held ? `; ${amount(told.money.held - told.money.kept)} in money` : ""}`),
     tile("Lost work", `${amount(told.gpu_hours.lost)} GPU-h`, duration(told.accounts_s.lost)),
     tile("Restarts", `${amount(told.gpu_hours.restart)} GPU-h`, duration(told.accounts_s.restart)),
-    found && tile("Open incidents", h("a", { href: to(["incidents"]) }, number(found.length)), worst ? `worst: ${worst.severity}` : "none"),
+    found && tile("Open incidents", h("a", { href: to(["incidents"]) }, `${open.next ? "more than " : ""}${number(found.length)}`), worst ? `worst: ${worst.severity}` : "none", worst?.severity === "critical" ? "bad" : ""),
   ];
 }
 
@@ -91,20 +92,27 @@ function causesOf(told) {
   const missing = [told.runs_without_gpus && `${count(told.runs_without_gpus, "run")} without GPUs`, told.runs_without_price && `${count(told.runs_without_price, "run")} without a price`].filter(Boolean);
   return section("What was not kept, by cause", "causes", table("What was not kept, by cause", [
     { title: "cause", cell: (row) => name(`${row.account}: ${words(row.cause ?? row.sub)}${row.cause && row.cause !== row.sub ? ` (${words(row.sub)})` : ""}`) },
-    { title: "", cell: (row) => floating(0, of(row) / most, row.account) },
+    { title: "", wide: true, cell: (row) => floating(0, of(row) / most, row.account) },
     { title: "time", num: true, cell: (row) => duration(row.wall_s) },
     { title: "GPU-h", num: true, cell: (row) => amount(row.gpu_hours) },
     { title: "money", num: true, cell: (row) => (told.money.held ? amount(row.money) : "–") },
-  ], rows), missing.length ? h("p", { class: "quiet" }, `Not in those sums: ${missing.join(", ")}.`) : null);
+  ], rows, { class: "cards" }), missing.length ? h("p", { class: "quiet" }, `Not in those sums: ${missing.join(", ")}.`) : null);
 }
 
-function runsTable(runs, more) {
+/** What an open incident says of a run that is said to run: the word for it, or null. */
+function doing(row, told) {
+  if (row.status !== "running") return null;
+  const found = new Set((told?.incidents ?? []).filter((each) => isOpen(each) && each.run === row.run).map((each) => each.detector));
+  return Object.entries(TROUBLES).find(([detector]) => found.has(detector))?.[1] ?? null;
+}
+
+function runsTable(runs, told, more) {
   if (!runs.runs.length) return h("p", { class: "quiet" }, "No such run yet. An agent's first event, or ", h("code", null, "tachograph replay LOG --into URL"), ", makes one.");
   const now = Date.now() / 1000;
   return [table("Runs", [
-    { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]), "data-row": true, "data-key": `run ${row.run}` }, name(row.run, 48)) },
-    { title: "status", cell: (row) => [status(row.status), row.origin === "live" ? null : h("span", { class: "tag" }, row.origin)] },
-    { title: "where its time went", cell: (row) => stacked(ACCOUNTS.map((account) => ({ name: account, role: account, share: row.wall_s ? row[`${account}_s`] / row.wall_s : 0 }))) },
+    { title: "run", wide: true, cell: (row) => h("a", { href: to(["runs", row.run]), "data-row": true, "data-key": `run ${row.run}` }, name(row.run, 48)) },
+    { title: "status", cell: (row) => [status(row.status, doing(row, told)), row.origin === "live" ? null : h("span", { class: "tag" }, row.origin)] },
+    { title: "where its time went", wide: true, cell: (row) => stacked(ACCOUNTS.map((account) => ({ name: account, role: account, share: row.wall_s ? row[`${account}_s`] / row.wall_s : 0 }))) },
     { title: "goodput", num: true, cell: (row) => percent(row.goodput) },
     { title: "lost", num: true, cell: (row) => duration(row.lost_s) },
     { title: "open", num: true, cell: (row) => (row.open_incidents ? h("a", { href: to(["incidents"], { run: row.run }), "data-key": `open ${row.run}`, "aria-label": `${count(row.open_incidents, "open incident")} of ${row.run}` }, number(row.open_incidents)) : "") },
@@ -113,10 +121,11 @@ function runsTable(runs, more) {
     { title: "began", cell: (row) => h("span", { class: "nowrap" }, time(row.start)) },
     { title: "lasts", num: true, cell: (row) => duration(row.wall_s) },
     { title: "heard", cell: (row) => (row.status === "running" ? h("span", { class: "nowrap" }, ago(row.last_heard, now)) : "") },
-  ], runs.runs, { class: "runs" }), runs.next ? h("button", { type: "button", on: { click: more }, "data-key": "more" }, "Show more") : null];
+  ], runs.runs, { class: "runs cards" }), runs.next ? h("button", { type: "button", on: { click: more }, "data-key": "more" }, "Show more") : null];
 }
 
-export function status(text) {
-  const role = { running: "kept", failed: "lost", abandoned: "lost" }[text] ?? "idle";
-  return h("span", { class: "status", css: { "--key": `var(--${role})` } }, text);
+/** The status of a run in the colour of what it means; `trouble` is what is known beside. */
+export function status(text, trouble = null) {
+  const role = trouble ? "restart" : ({ running: "kept", failed: "lost", abandoned: "lost" }[text] ?? "idle");
+  return h("span", { class: "status", css: { "--key": `var(--${role})` } }, trouble ? `${text}, ${trouble}` : text);
 }

@@ -2,7 +2,7 @@
 
 import { all, encoded, get, post, Refused } from "../api.js";
 import { h, name, replace, say, section, table } from "../dom.js";
-import { ago, amount, duration, number, time, words } from "../format.js";
+import { ago, amount, duration, number, roughly, time, words } from "../format.js";
 import { poll, settled } from "../live.js";
 import { stay, to } from "../route.js";
 import { stored } from "../tools.js";
@@ -25,7 +25,7 @@ export function incidents(root, route, signal, fail) {
   again = poll(signal, 10, async (signal) => {
     try {
       const told = await all("v1/incidents", { ...asked, limit: 200 }, "incidents", 200, signal);
-      replace(list, incidentTable(told.incidents, { now: Date.now() / 1000, withRun: true, again: () => again() }));
+      replace(list, incidentTable(told.incidents, { now: Date.now() / 1000, withRun: true, again: () => again() }), told.next ? h("p", { class: "quiet" }, `The latest ${number(told.incidents.length)}; narrow the list for others.`) : null);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       replace(list, h("p", { class: "quiet" }, error.message));
@@ -34,17 +34,17 @@ export function incidents(root, route, signal, fail) {
 }
 
 /** The gravest first. `again` is called when one was acknowledged. */
-export function incidentTable(rows, { now, withRun = false, again = () => {} }) {
+export function incidentTable(rows, { now, withRun = false, again = () => {}, empty = "No such incident." }) {
   return table("Incidents, the gravest first", [
     { title: "severity", cell: (row) => h("span", { class: `severity ${row.severity}` }, row.severity) },
-    { title: "what", cell: (row) => [h("a", { href: to(["incidents", row.incident_id]), "data-row": true, "data-key": `incident ${row.incident_id}` }, name(row.summary, 160)), row.advice ? h("div", { class: "quiet" }, name(row.advice, 200)) : null] },
+    { title: "what", wide: true, cell: (row) => [h("a", { href: to(["incidents", row.incident_id]), "data-row": true, "data-key": `incident ${row.incident_id}` }, name(row.summary, 160)), row.advice ? h("div", { class: "quiet" }, name(row.advice, 200)) : null] },
     withRun && { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]) }, name(row.run, 40)) },
     { title: "detector", cell: (row) => words(row.detector) },
     { title: "began (UTC)", cell: (row) => h("span", { class: "nowrap" }, time(row.opened_at)) },
-    { title: "lasts", cell: (row) => (isOpen(row) ? h("span", { class: "nowrap" }, `open, ${duration(now - row.opened_at)}`) : `${duration(row.cleared_at - row.opened_at)}${row.outcome ? `, ${row.outcome}` : ""}`) },
+    { title: "lasts", cell: (row) => (isOpen(row) ? h("span", { class: "nowrap" }, `open, ${roughly(now - row.opened_at)}`) : `${duration(row.cleared_at - row.opened_at)}${row.outcome ? `, ${row.outcome}` : ""}`) },
     { title: "cost", num: true, cell: (row) => cost(row.cost) },
     { title: "seen by", cell: (row) => seenBy(row, again) },
-  ].filter(Boolean), byWeight(rows), { empty: "No such incident." });
+  ].filter(Boolean), byWeight(rows), { empty, class: "cards" });
 }
 
 function seenBy(row, again) {
@@ -99,7 +99,7 @@ export function incident(root, route, signal, fail) {
     const seen = told.acknowledged;
     const row = (term, what) => (what === null || what === undefined || what === "" ? null : [h("dt", null, term), h("dd", null, what)]);
     replace(body, h("h1", null, name(told.summary, 200)),
-      h("p", { class: "state", css: { "--key": `var(--${(isOpen(told) && SEVERITIES[told.severity]) || "idle"})` } }, isOpen(told) ? `Open for ${duration(now - told.opened_at)}` : `Over after ${duration(told.cleared_at - told.opened_at)}${told.outcome ? `: ${told.outcome}` : ""}`),
+      h("p", { class: "state", css: { "--key": `var(--${(isOpen(told) && SEVERITIES[told.severity]) || "idle"})` } }, isOpen(told) ? `Open for ${roughly(now - told.opened_at)}` : `Over after ${duration(told.cleared_at - told.opened_at)}${told.outcome ? `: ${told.outcome}` : ""}`),
       h("dl", { class: "facts" },
         row("what to do", told.advice ? h("strong", null, name(told.advice, 400)) : null),
         row("severity", h("span", { class: `severity ${told.severity}` }, told.severity)),

@@ -30,7 +30,7 @@ export function nodes(root, route, signal, fail) {
     replace(list, table("Nodes, the most suspect first", [
       { title: "node", cell: (row) => h("a", { href: to(["nodes", row.node]), "data-row": true, "data-key": `node ${row.node}` }, name(row.node, 48)) },
       { title: "how sure", cell: sure },
-      { title: "held against it", cell: (row) => floating(0, row.score / highest, ROLES[row.how_sure] ?? "idle") },
+      { title: "held against it", wide: true, cell: (row) => floating(0, row.score / highest, ROLES[row.how_sure] ?? "idle") },
       { title: "score", num: true, cell: (row) => amount(row.score) },
       { title: "failures", num: true, cell: (row) => `${number(row.failures)}${row.expected_failures === null ? "" : ` (${amount(row.expected_failures)} expected)`}` },
       { title: "Xids", num: true, cell: (row) => number(row.xids) },
@@ -38,7 +38,7 @@ export function nodes(root, route, signal, fail) {
       { title: "health", num: true, cell: (row) => number(row.health) },
       { title: "runs", num: true, cell: (row) => number(row.runs) },
       { title: "last", cell: (row) => h("span", { class: "nowrap" }, ago(row.last_at, told.as_of)) },
-    ], told.nodes, { empty: "No agent told of any such node." }), told.next ? h("button", { type: "button", "data-key": "more", on: { click: () => { most += 450; again(); } } }, "Show more") : null);
+    ], told.nodes, { empty: "No agent told of any such node.", class: "cards" }), told.next ? h("button", { type: "button", "data-key": "more", on: { click: () => { most += 450; again(); } } }, "Show more") : null);
   }, fail);
 }
 
@@ -70,9 +70,9 @@ export function node(root, route, signal, fail) {
         { title: "when (UTC)", cell: (row) => h("span", { class: "nowrap" }, time(row.at)) },
         { title: "what", cell: (row) => words(row.kind) },
         { title: "run", cell: (row) => h("a", { href: to(["runs", row.run], { since: Math.floor(row.at - 1800), until: Math.ceil(row.at + 1800) }) }, name(row.run, 40)) },
-        { title: "said", cell: (row) => name(row.detail, 200) },
+        { title: "said", wide: true, cell: (row) => name(row.detail, 200) },
         { title: "weight", num: true, cell: (row) => amount(row.weight) },
-      ], told.marks.slice(0, 200), { empty: "Nothing." })),
+      ], told.marks.slice(0, 200), { empty: "Nothing.", class: "cards" })),
       section("Incidents", "incidents", incidentTable(flagged.incidents, { now: Date.now() / 1000, withRun: true })),
       section("Runs that it was in", "stays", table("Runs that it was in", [
         { title: "run", cell: (row) => h("a", { href: to(["runs", row.run]), "data-row": true }, name(row.run, 48)) },
@@ -80,6 +80,6 @@ export function node(root, route, signal, fail) {
         { title: "state", cell: (row) => words(row.state) },
         { title: "first heard (UTC)", cell: (row) => time(row.first_heard_at) },
         { title: "last heard (UTC)", cell: (row) => time(row.last_heard_at) },
-      ], told.stays, { empty: "No agent told of any." })));
+      ], told.stays, { empty: "No agent told of any.", class: "cards" })));
   }, fail);
 }

@@ -85,7 +85,7 @@ export function planner(root, route, signal, fail) {
     curve.draw([0, 1, 2, 3, 4].map((column) => points.map((point) => point[column])));
     const loses = told.best.goodput - told.at.goodput;
     replace(answer, h("p", { class: "state", css: { "--key": "var(--kept)" } }, `Saving every ${duration(told.at.interval_s)} keeps ${percent(told.at.goodput)}; the best, every ${duration(told.best.interval_s)}, keeps ${percent(told.best.goodput)}${loses > 0.0005 ? `: ${(loses * 100).toFixed(1)} points more` : ""}.`),
-      h("p", { class: "quiet" }, `Young's interval is ${duration(told.young_s)}, Daly's ${duration(told.daly_s)}; from ${duration(told.flat_top_s[0])} to ${duration(told.flat_top_s[1])} the curve is flat.${chosen.interval ? ` Run ${""}` : ""}`, chosen.interval ? [name(chosen.run, 60), ` saves every ${duration(chosen.interval)} and keeps ${percent(chosen.goodput)}.`] : null));
+      h("p", { class: "quiet" }, `Young's interval is ${duration(told.young_s)}, Daly's ${duration(told.daly_s)}; from ${duration(told.flat_top_s[0])} to ${duration(told.flat_top_s[1])} the curve is flat.${chosen.persist ? ` A save lands ${duration(chosen.persist)} after it began: saving more often than that gains nothing.` : ""}${chosen.interval ? ` Run ${""}` : ""}`, chosen.interval ? [name(chosen.run, 60), ` saves every ${duration(chosen.interval)} and keeps ${percent(chosen.goodput)}.`] : null));
     replace(year, section("Where a year goes", "year-title-section", legend(ACCOUNTS),
       h("div", { class: "year", role: "img", "aria-label": ACCOUNTS.map((account) => `${account} ${percent(told.at.shares[account])}`).join(", ") }, ACCOUNTS.map((account) => h("span", { css: { width: `${told.at.shares[account] * 100}%`, background: `var(--${account})` } }))),
       table("Where a year goes", [
@@ -94,7 +94,7 @@ export function planner(root, route, signal, fail) {
         { title: "of a year", num: true, cell: (account) => duration(told.at.year_h[account] * 3600) },
         { title: "hours", num: true, cell: (account) => number(told.at.year_h[account], 0) },
         { title: "at the best interval", num: true, cell: (account) => duration(told.best.year_h[account] * 3600) },
-      ], ACCOUNTS)));
+      ], ACCOUNTS, { class: "tight" })));
   }
 
   get("v1/runs", { limit: 200 }, signal).then((all) => replace(known, all.runs.map((each) => h("option", { value: each.run })))).catch(fail);

@@ -3,7 +3,7 @@
 import { get, getIfThere, ofRun, Refused } from "../api.js";
 import { h, name, replace } from "../dom.js";
 import { poll } from "../live.js";
-import { stay } from "../route.js";
+import { stay, to } from "../route.js";
 import { failures } from "./run/failures.js";
 import { head } from "./run/head.js";
 import { model } from "./run/model.js";
@@ -21,8 +21,10 @@ export function run(root, route, signal, fail) {
   const window_ = { since: seconds(route.params.get("since")), until: seconds(route.params.get("until")) };
   const context = { title, signal, zoom, target: null };
   const parts = { head: head(context), range: range(context), time: time(context), model: model(context), failures: failures(context), training: training(context), watched: watched(context) };
-  replace(root, h("h1", { class: "run-name" }, name(title, 120)), parts.head.element, parts.range.element, parts.time.element,
+  const nowhere = h("p", { hidden: true }, h("a", { href: to(["fleet"]) }, "All runs"));
+  const body = h("div", null, parts.head.element, parts.range.element, parts.time.element,
     h("div", { class: "columns" }, parts.model.elements), parts.watched.incidents, parts.training.element, parts.failures.element, parts.watched.nodes);
+  replace(root, h("h1", { class: "run-name" }, name(title, 120)), nowhere, body);
   let seen = "";
   let summary = null;
   let slowAt = 0;
@@ -44,6 +46,7 @@ export function run(root, route, signal, fail) {
   /** What every part is given. `part` is the run within the window, `whole` all of it. */
   async function turn(signal) {
     summary = await get(ofRun(title), { records: false }, signal);
+    [body.hidden, nowhere.hidden] = [false, true];
     const whole = summary;
     const live = whole.status === "running";
     const since = Math.max(whole.start, window_.since ?? whole.start);
@@ -84,10 +87,10 @@ export function run(root, route, signal, fail) {
     const [dayPart, hourPart, restarts, incidents] = await Promise.all([
       whole.wall_s > 86400 ? get(ofRun(title), { records: false, ...day }, signal) : whole,
       whole.wall_s > 3600 ? get(ofRun(title), { records: false, ...hour }, signal) : whole,
-      get(ofRun(title, "/restarts"), { limit: 500, ...inWindow }, signal),
+      get(ofRun(title, "/restarts"), { limit: 500, latest: true, ...inWindow }, signal),
       getIfThere(ofRun(title, "/incidents"), { limit: 200, ...inWindow }, signal),
     ]);
-    Object.assign(view, { day: dayPart, hour: hourPart, restarts: restarts.restarts, moreRestarts: restarts.next, incidents: incidents?.incidents ?? [] });
+    Object.assign(view, { day: dayPart, hour: hourPart, restarts: restarts.restarts.reverse(), moreRestarts: restarts.next, incidents: incidents?.incidents ?? [] });
     parts.head.second(view);
     parts.watched.draw(view);
     parts.failures.restarts(view);
@@ -95,12 +98,12 @@ export function run(root, route, signal, fail) {
     slowAt = Date.now() / 1000;
     const [steps, saves, attempts, nodes, sights] = await Promise.all([
       get(ofRun(title, "/steps"), { points: 300, metric: ["loss", "grad_norm", "tokens", "step_s"], ...inWindow }, signal).catch(unlessRefused),
-      get(ofRun(title, "/checkpoints"), { limit: 300, since: Math.max(view.since, until - 86400), until: view.isZoomed ? until : null }, signal),
-      get(ofRun(title, "/attempts"), { limit: 300, ...inWindow }, signal),
+      get(ofRun(title, "/checkpoints"), { limit: 300, latest: true, since: Math.max(view.since, until - 86400), until: view.isZoomed ? until : null }, signal),
+      get(ofRun(title, "/attempts"), { limit: 50, latest: true, ...inWindow }, signal),
       getIfThere(ofRun(title, "/nodes"), { limit: 500 }, signal),
       getIfThere(ofRun(title, "/sights"), {}, signal),
     ]);
-    Object.assign(view, { steps, checkpoints: saves.checkpoints, attempts: attempts.attempts, nodes: nodes?.nodes ?? [] });
+    Object.assign(view, { steps, checkpoints: saves.checkpoints.reverse(), moreCheckpoints: saves.next, attempts: attempts.attempts, moreAttempts: attempts.next, nodes: nodes?.nodes ?? [] });
     parts.training.draw(view);
     parts.failures.rest(view);
     parts.watched.drawNodes(view);
@@ -112,7 +115,10 @@ export function run(root, route, signal, fail) {
     parts.head.judged(view);
   }
 
-  const again = poll(signal, 5, turn, fail);
+  const again = poll(signal, 5, turn, (error) => {
+    if (error.status === 404 && !summary) [body.hidden, nowhere.hidden] = [true, false];
+    fail(error);
+  });
   context.again = () => {
     seen = "";
     again();

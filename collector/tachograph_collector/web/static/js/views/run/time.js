@@ -119,10 +119,10 @@ function waterfall(part, isZoomed) {
   const title = `Where the time went${isZoomed ? ", in what is shown" : ""}`;
   return [h("h3", null, title), table(title, [
     { title: "", cell: (row) => row.what },
-    { title: "", cell: (row) => floating(row.from, row.to, row.role) },
+    { title: "", wide: true, cell: (row) => floating(row.from, row.to, row.role) },
     { title: "share", num: true, cell: (row) => percent(row.s / wall) },
     { title: "time", num: true, cell: (row) => duration(row.s) },
     { title: "GPU-h", num: true, cell: (row) => amount(row.gpu) },
     { title: "money", num: true, cell: (row) => amount(row.money) },
-  ], rows, { class: "waterfall" })];
+  ], rows, { class: "waterfall cards" })];
 }

@@ -13,7 +13,7 @@ export function training({ zoom }) {
     loss: lines("Loss", { onZoom: zoom, format: amount, series: [{ label: "mean", colour: "checkpoint" }, { label: "greatest", colour: "quiet", width: 1, dash: [2, 3] }], marks: marks(["loss", "nan", "skipped"]), summary: () => (marks(["loss", "nan", "skipped"])().length ? "red: incidents" : "") }),
     grad_norm: lines("Gradient norm", { onZoom: zoom, format: amount, series: [{ label: "mean", colour: "checkpoint" }, { label: "greatest", colour: "quiet", width: 1, dash: [2, 3] }], marks: marks(["grad", "nan"]) }),
     speed: lines("Throughput", { title: "Throughput: tokens a second, all ranks that told", onZoom: zoom, fromZero: true, format: amount, series: [{ label: "tokens/s", colour: "kept" }], marks: stops }),
-    step_s: lines("Time of a step", { title: "Time of a step, all ranks", onZoom: zoom, fromZero: true, format: duration, series: [{ label: "mean", colour: "kept" }, { label: "longest", colour: "lost", width: 1, dash: [2, 3] }], marks: stops, summary: () => (stops().length ? "shaded: down" : "") }),
+    step_s: lines("Time of a step", { title: "Time of a step, all ranks", onZoom: zoom, fromZero: true, format: duration, series: [{ label: "mean", colour: "kept" }, { label: "longest", colour: "lost", width: 1, dash: [2, 3] }], marks: stops, summary: () => (stops().length ? `shaded: down${view.moreRestarts ? `, the latest ${stops().length} times` : ""}` : "") }),
   };
   return {
     element: section("How it trains", "training", h("div", { class: "columns" }, Object.values(charts).map((each) => each.element))),

@@ -13,18 +13,18 @@ export function watched(context) {
     incidents: section("Incidents", "incidents", found, sights),
     nodes: section("Nodes", "nodes", hosts),
     draw(view) {
-      replace(found, incidentTable(view.incidents, { now: view.whole.end, again: () => context.again() }));
+      replace(found, incidentTable(view.incidents, { now: view.whole.end, again: () => context.again(), empty: "Nothing was flagged." }));
     },
     drawSights(rows) {
       const blind = rows.filter((row) => row.state === "blind");
-      replace(sights, rows.length && h("details", { "data-key": "sights" }, h("summary", null, `${count(rows.length, "detector")} look, ${blind.length ? `${number(blind.length)} of them blind` : "none of them is blind"}`),
+      replace(sights, rows.length === 0 ? null : h("details", { "data-key": "sights" }, h("summary", null, `${count(rows.length, "detector")} look, ${blind.length ? `${number(blind.length)} of them blind` : "none of them is blind"}`),
         table("What the detectors see", [
           { title: "detector", cell: (row) => words(row.detector) },
           { title: "state", cell: (row) => h("span", { class: "status", css: { "--key": `var(--${{ armed: "kept", blind: "restart" }[row.state] ?? "idle"})` } }, words(row.state)) },
-          { title: "why", cell: (row) => name(row.reason || "–", 160) },
+          { title: "why", wide: true, cell: (row) => name(row.reason || "–", 160) },
           { title: "looked", num: true, cell: (row) => number(row.evaluations) },
           { title: "found", num: true, cell: (row) => number(row.verdicts) },
-        ], [...blind, ...rows.filter((row) => row.state !== "blind")])));
+        ], [...blind, ...rows.filter((row) => row.state !== "blind")], { class: "cards" })));
     },
     drawNodes(view) {
       const order = { dead: 0, lost: 1, suspect: 2, alive: 3, gone: 4 };
@@ -46,5 +46,5 @@ export function nodeTable(rows, now) {
     { title: "dropped", num: true, cell: (row) => number(row.dropped) },
     { title: "clock", num: true, cell: (row) => (row.clock_offset_s === null ? "–" : `${amount(row.clock_offset_s)} s`) },
     { title: "agent", cell: (row) => name(row.agent_version ?? "–", 20) },
-  ], rows.slice(0, 200), { empty: "No agent told of any." });
+  ], rows.slice(0, 200), { empty: "No agent told of any.", class: "cards" });
 }
