@@ -24,7 +24,7 @@ LENGTH = 70
 """Minutes of each case; it is looked at as they end."""
 RUN = "lab/run 1+2"
 WITHIN_S = 300
-HEADINGS = ["What it means", "What to look at", "What to do", "When it lies"]
+HEADINGS = ["What it means", "What to type first", "What to look at", "What to do", "When it lies"]
 INCIDENTS = {
     "TachographRunStalled": "hang",
     "TachographRunDown": "failure",
@@ -251,12 +251,15 @@ def test_every_alert_has_a_case_of_either_kind() -> None:
 
 
 @pytest.mark.parametrize("alert", [each.name for each in ALERTS])
-def test_every_alert_has_a_runbook_of_four_parts_and_a_line_in_the_docs(alert: str) -> None:
+def test_every_alert_has_a_runbook_of_five_parts_and_a_line_in_the_docs(alert: str) -> None:
     text = runbook(alert)
     assert text is not None
     assert text.startswith(f"# {alert}\n")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
     assert all(len(part) > 40 for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:])
+    first = re.search(r"^## What to type first\n\n```sh\n(.+?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert first is not None, "who is woken needs a command"
+    assert re.match(r"tachograph |curl |ssh NODE |systemctl ", first[1])
     assert f"| `{alert}` |" in (REPOSITORY / "docs/grafana.md").read_text()
     assert f"[{alert}]({alert}.md)" in (REPOSITORY / "docs/runbooks/README.md").read_text()
 
