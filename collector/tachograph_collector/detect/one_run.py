@@ -37,8 +37,9 @@ from tachograph_collector.detect.periodic import PeriodicDetector, PeriodicState
 from tachograph_collector.detect.restarts import RestartsDetector, RestartsState
 from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
-from tachograph_collector.detect.straggler import StragglerDetector, StragglerState
+from tachograph_collector.detect.straggler import StragglerDetector
 from tachograph_collector.detect.verdict import Incident
+from tachograph_collector.detect.work_rows import StragglerState
 
 MAX_ROWS: Final = 65_536
 """Records looked at at once: bounds what is held besides them."""
