@@ -353,18 +353,31 @@ def test_check_says_what_it_sees_and_reaches(node: Node, server: Server) -> None
     assert f"{server.url} answers" in told.stdout
 
 
-@pytest.mark.parametrize("wrong", ["spool", "collector", "token", "none"])
-def test_check_says_what_is_wrong_with_advice(node: Node, server: Server, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "advice"),
+    [
+        ("spool", "create it"),
+        ("collector", "check the name"),
+        ("token", "tachograph token create"),
+        ("none", "give --collector"),
+        ("port", "is it running"),
+        ("https", "give http://"),
+    ],
+)
+def test_check_says_what_is_wrong_with_advice(node: Node, server: Server, wrong: str, advice: str) -> None:
     server.token = "right"
     options = {
         "spool": ["--spool", "/nowhere/at/all", "--collector", server.url, "--token", "right"],
         "collector": ["--collector", "http://no-such-host.invalid"],
         "token": ["--collector", server.url, "--token", "wrong"],
         "none": [],
+        "port": ["--collector", "http://127.0.0.1:1"],
+        "https": ["--collector", server.url.replace("http://", "https://")],
     }[wrong]
     told = check(node, *options)
     assert told.returncode == 1
     assert "wrong " in told.stdout
+    assert advice in told.stdout
     assert "Traceback" not in told.stderr
 
 

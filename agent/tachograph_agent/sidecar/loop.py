@@ -245,7 +245,8 @@ class Loop:
         self.counters.bytes_sent += len(batch.lines)
         self.counters.last_stored_unix_s = self._unix_clock()
         if answer.num_rejected:
-            self._say_once("rejected", "%d events were rejected one by one: %s", answer.num_rejected, answer.reasons)
+            reasons = "; ".join(answer.reasons)
+            self._say_once("rejected", "%d events were rejected one by one: %s", answer.num_rejected, reasons)
         self._confirm(batch)
 
     def _confirm(self, batch: Batch) -> None:

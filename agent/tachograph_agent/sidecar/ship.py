@@ -145,7 +145,7 @@ def _answer(status: int, data: bytes, retry_after: str | None) -> Answer:
         except (ValueError, TypeError, AttributeError):
             # An answer that isn't the collector's: a proxy's page, say. It is no word that anything was stored.
             return Answer(Fate.LATER, f"answered {status} with something that is no collector's answer")
-    detail = f"answered {status}: {data[:200].decode('utf-8', 'replace')}"
+    detail = f"answered {status}: {_problem(data)}"
     if status == 413:
         return Answer(Fate.TOO_LARGE, detail)
     if status in (400, 422):
@@ -153,6 +153,16 @@ def _answer(status: int, data: bytes, retry_after: str | None) -> Answer:
     if status in (401, 403):
         return Answer(Fate.NOT_ALLOWED, detail)
     return Answer(Fate.LATER, detail, retry_after_s=_seconds(retry_after))
+
+
+def _problem(data: bytes) -> str:
+    """What an answer says is wrong: a problem's own sentence, else how its body begins."""
+    try:
+        told = json.loads(data)["detail"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        told = None
+    text = told if isinstance(told, str) else data[:200].decode("utf-8", "replace")
+    return " ".join(text[:300].split())
 
 
 def _seconds(retry_after: str | None) -> float | None:

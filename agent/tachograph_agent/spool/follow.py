@@ -112,9 +112,14 @@ class Follower:
             return []
         try:
             with os.scandir(directory) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+                found = sorted(
+                    (entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries
+                )
         finally:
             os.close(directory)
+        for name in [name for name, is_link, _ in found if is_link]:
+            self.problems.setdefault(str(shown / name), f"{shown / name} is a link; it is left alone")
+        return [name for name, _, is_directory in found if is_directory]
 
     def _look_into(self, user: str, attempt: str, seen: set[str]) -> None:
         shown = self.spool / user / attempt
