@@ -173,9 +173,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     refused(replay(str(tmp_path / "gone.jsonl")), "gone.jsonl", "no such file")
 
 
+def test_what_a_kernel_found_at_an_unknown_time_is_given_none(tmp_path: Path) -> None:
+    log = tmp_path / "dmesg.log"
+    log.write_text(
+        "[Fri Feb  1 10:42:12 2030] NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, GPU has fallen off the bus.\n"
+        "[ 1234.500000] NVRM: The NVIDIA GPU 0000:5e:00.0 has fallen off the bus and is not responding.\n"
+    )
+    told = replay(str(log))
+    refused(told, "no run to be booked", "GPU has fallen off the bus.' at 2030-02-01T10:42:12Z")
+    assert "0000:5e:00: GPU has fallen off the bus' at a time that is unknown" in told.stderr
+
+
 def test_an_unknown_format(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("Dear diary,\n")
-    refused(replay(str(tmp_path / "x.log")), "x.log", "not a format I know", "events", "nanogpt")
+    refused(replay(str(tmp_path / "x.log")), "x.log", "not a format I know", "events", "nanogpt", "--pattern FILE")
     refused(replay("--format", "klingon", str(tmp_path / "x.log")), "'klingon'", "events")
     refused(replay("--format", "events", str(tmp_path / "x.log")), "x.log", "no event", "line 1", "not JSON")
 

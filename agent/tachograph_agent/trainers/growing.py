@@ -173,7 +173,7 @@ class GrowingLog:
         elif is_enough:
             raise ReadingError(
                 f"{self.path}: not a format I know; known are {', '.join(registry.formats())}, or force one with "
-                "--format, or describe it with --pattern"
+                "--format, or say with --pattern FILE.toml what its lines mean"
             )
         return self.format is not None
 

@@ -198,6 +198,8 @@ class KernelWatch:
             "since_driver_load_s": fault.since_load_s,
         }
         extra.update({name: known for name, known in told.items() if known is not None})
+        if fault.t is None:
+            extra["undated"] = True
         words = f"Xid {value}" if value is not None else "GPU lost without an Xid"
         return Health(
             t=self._placed(fault.t, fallback_t),
@@ -218,6 +220,8 @@ class KernelWatch:
             dur = hung.last_t - hung.first_t + hung.limit_s
             dur = max(dur, hung.limit_s)
             extra["since"] = hung.first_t - hung.limit_s
+        else:
+            extra["undated"] = True
         where = ""
         if hung.modules:
             extra["class"] = "filesystem"

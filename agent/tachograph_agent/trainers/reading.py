@@ -284,7 +284,10 @@ def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> li
     if found is None and registry.is_binary(head):
         raise ReadingError(f"{source.name}: a binary file, not a format I know; {_known()}")
     if found is None:
-        raise ReadingError(f"{source.name}: not a format I know; {_known()}, or force one with --format")
+        raise ReadingError(
+            f"{source.name}: not a format I know; {_known()}, or force one with --format, or say with "
+            "--pattern FILE.toml what its lines mean"
+        )
     return [LogFile(source, found)]
 
 

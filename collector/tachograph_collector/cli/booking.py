@@ -155,7 +155,9 @@ def _finding(event: Failure | Health, reading: Reading) -> str:
     """What a failure or a finding says, and when it was and for how long where the log tells."""
     lasted = microseconds(event.dur) if event.dur else 0
     told = repr((event.detail or "")[:_NUM_QUOTED])
-    if reading.has_clock:
+    if event.unknown_fields and event.unknown_fields.get("undated"):
+        told += " at a time that is unknown"
+    elif reading.has_clock:
         told += f" {'from' if lasted else 'at'} {iso((microseconds(event.t) - lasted) // SECOND * SECOND)}"
     return f"{told} for {duration(lasted)}" if lasted else told
 

@@ -245,24 +245,29 @@ def _interruptions(run: RunReport, page: Page) -> None:
         f"Worst {len(worst)} of {count(total, 'interruption')}" if total > len(worst) else count(total, "interruption")
     )
     for index, interruption in worst:
-        page.show(_interruption(index, interruption, run.when(interruption.at_us), page))
+        page.show(_interruption(index, interruption, run.when(interruption.at_us), page, timed=run.books.wall_us > 0))
 
 
-def _interruption(index: int, it: Interruption, when: str, page: Page) -> RenderableType:
+def _interruption(index: int, it: Interruption, when: str, page: Page, *, timed: bool) -> RenderableType:
+    """One interruption; where nothing in the log has a length (not ``timed``), what it cost is unknown, not 0 s."""
     what = cause_words(it.category) if it.category or it.how == "failure" else ""
     title = " ".join(word for word in (it.how, what and f"({what})") if word)
     first = page.text(f"{when}  ")
     first.append_text(page.text(title, "bold"))
-    first.append_text(page.text(f"  cost {duration(cost_us(it))}"))
+    first.append_text(page.text(f"  cost {duration(cost_us(it)) if timed else 'unknown'}"))
     lines: list[RenderableType] = [first]
     lost = f"{duration(it.lost_us)} of work lost" if it.lost_us else "no work lost"
     if it.resume_step is not None and it.last_step is not None and it.resume_step < it.last_step:
+        lost = lost if timed else "work lost"
         lost += f" (back from step {it.last_step:,} to {it.resume_step:,})"
     phases = " · ".join(
         f"{visible(name, 30).replace('_', ' ')} {hours(us)}" for name, us in palette.phases_in_order(it.phases_us) if us
     )
     until = "" if it.resumed_at_us is not None else ", and no step since"
-    lines.append(page.text(f"{lost}; {duration(it.restart_us)} of restart{f': {phases}' if phases else ''}{until}"))
+    restart = f"{duration(it.restart_us)} of restart{f': {phases}' if phases else ''}"
+    if not timed:
+        restart = "how long it took is not in the log"
+    lines.append(page.text(f"{lost}; {restart}{until}"))
     where = [f"node {visible(it.node, 60)}"] if it.node is not None else []
     where += [f"rank {it.rank}"] if it.rank is not None else []
     said = [visible(it.detail, 200)] if it.detail else []

@@ -108,6 +108,20 @@ def test_a_log_without_a_run_or_a_run_of_no_length_is_no_division_by_zero() -> N
     assert "the run has no length" in shown(RunReport(books=empty, details=report.details))
 
 
+def test_what_an_interruption_cost_is_unknown_where_nothing_in_the_log_has_a_length() -> None:
+    report = made_up.three_attempts()
+    back = msgspec.structs.replace(
+        report.details.interruptions[0], last_step=9, resume_step=4, lost_us=0, restart_us=0, phases_us={}
+    )
+    empty = msgspec.structs.replace(report.books, wall_us=0, accounts_us=dict.fromkeys(report.books.accounts_us, 0))
+    details = msgspec.structs.replace(report.details, interruptions=[back])
+    text = " ".join(shown(RunReport(books=empty, details=details)).split())
+    assert "cost unknown" in text
+    assert "work lost (back from step 9 to 4); how long it took is not in the log" in text
+    assert "0 s of restart" not in text
+    assert "no work lost" not in text
+
+
 def test_a_log_without_a_clock_shows_no_dates() -> None:
     report = made_up.clean()
     text = shown(RunReport(books=report.books, details=report.details, has_clock=False))

@@ -58,6 +58,7 @@ def test_a_gpu_off_the_bus_is_found_with_and_without_an_xid() -> None:
     assert one.unknown_fields["since_driver_load_s"] == 7200.0
     assert (other.check, other.value, other.gpu, other.severity) == ("gpu_lost", None, "0000:5e:00", "critical")
     assert other.unknown_fields["uptime_s"] == 1234.5
+    assert [event.unknown_fields.get("undated", False) for event in events] == [False, True]
     assert any("no calendar time" in note for note in context.notes)
     assert of(events, "failure") == []
 

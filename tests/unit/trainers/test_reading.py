@@ -148,7 +148,7 @@ def test_a_format_that_is_given_is_believed(tmp_path: Path) -> None:
     [
         (b"", "x.log: the file is empty"),
         (b"\n \r\n\n", "x.log: the file is empty"),
-        (b"Dear diary,\ntoday I trained.\n", "x.log: not a format I know; known are events, .*--format"),
+        (b"Dear diary,\ntoday I trained.\n", "x.log: not a format I know; known are events, .*--format.*--pattern"),
         (bytes(range(256)) * 300, "x.log: a binary file, not a format I know; known are events, "),
     ],
 )
