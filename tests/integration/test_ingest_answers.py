@@ -19,6 +19,7 @@ from nested import nested
 from no_keeper import NoKeeper
 from sqlalchemy import func, select
 from tachograph_collector.service.app import create_app
+from tachograph_collector.service.newruns import NewRuns
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database, StoreUnavailableError
@@ -110,6 +111,19 @@ def test_a_batch_without_a_name_is_known_by_its_content_however_it_is_packed(cli
     assert post(client, line(step=2)).json()["duplicate"] is False
 
 
+def test_what_was_refused_as_live_is_taken_as_a_replay(client: InProcess) -> None:
+    """Whoever followed the advice of the refusal was answered `duplicate`, and nothing was stored."""
+    old = line("old", t=1_700_000_000.0)
+    refused = post(client, old).json()
+    assert (refused["accepted"], refused["rejected"]) == (0, 1)
+    assert "Tachograph-Origin: replay" in refused["reasons"][0]
+    taken = post(client, old, Tachograph_Origin="replay").json()
+    assert (taken["accepted"], taken["rejected"], taken["duplicate"]) == (1, 0, False)
+    again = post(client, old, Tachograph_Origin="replay").json()
+    assert (again["accepted"], again["duplicate"]) == (1, True)
+    assert post(client, old).json()["duplicate"] is True
+
+
 def test_a_batch_without_a_line_is_fine_and_stores_nothing(client: InProcess) -> None:
     for body, encoding in ((b"", "identity"), (b"", "gzip"), (gzip.compress(b""), "gzip"), (b"\n \n", "identity")):
         answer = post(client, body, Tachograph_Batch="check-00", Content_Encoding=encoding)
@@ -146,6 +160,12 @@ def test_refused_lines_are_kept_for_inspection(client: InProcess) -> None:
     assert kept["b1", 1]["line"] == "\ufffdone"
     assert kept["b1", 1]["agent"] == "n1/0.1.0"
     assert "1970-01-01" in kept["b1", 2]["reason"]
+
+
+def test_a_misspelt_parameter_of_refused_lines_is_told(client: InProcess) -> None:
+    answer = client.request("GET", "/v1/rejected?limti=2")
+    assert answer.status == 422
+    assert "no parameter 'limti'; known: before, limit" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("place", ["", "x", "1", "1.x", "-1.1", f"{2**70}.1", "1.1.1", "%00", "٣.٣"])
@@ -232,7 +252,9 @@ def test_waits_are_spread_so_that_not_all_come_back_at_once(small: InProcess) ->
 
 
 def test_names_of_runs_without_end_are_slowed_down_and_known_runs_go_on(database: Database) -> None:
-    with InProcess(create_app(Settings(max_new_runs=50), database, NoKeeper())) as client:
+    app = create_app(Settings(max_new_runs=50), database, NoKeeper())
+    app.state.service.new_runs = NewRuns(database, 50, clock=lambda: 1000.0)  # on a slow machine none comes free
+    with InProcess(app) as client:
         assert post(client, line("steady")).status == 200
         statuses = [post(client, line(f"made-up-{number}")).status for number in range(60)]
         assert set(statuses) == {200, 429}

@@ -159,8 +159,8 @@ async def _decoded(
 
     def work(max_bytes: int) -> tuple[str, decode.Decoded]:
         data = body.unpacked(packed, wanted.encoding, max_bytes)
-        batch_id = wanted.batch_id or "content-" + hashlib.sha256(data).hexdigest()
-        return batch_id, decode.decode_body(data, bounds, wanted.may_write, held.take)
+        decoded = decode.decode_body(data, bounds, wanted.may_write, held.take)
+        return wanted.batch_id or _named_by_content(data, wanted.origin, decoded.num_rejected), decoded
 
     max_bytes = service.settings.max_events_bytes
     if len(packed) <= INLINE_BYTES:
@@ -170,6 +170,18 @@ async def _decoded(
             if problem.status != 413:
                 raise
     return await asyncio.get_running_loop().run_in_executor(service.decoders, work, max_bytes)
+
+
+def _named_by_content(data: bytes, origin: str, num_rejected: int) -> str:
+    """A name for what came without one, by which the same is known when it is sent again.
+
+    Where lines were refused, what is taken of the same bytes may be more the next time: as a replay, under another
+    token, by a clock that was set. That is no duplicate then, and must not be answered as one.
+    """
+    digest = hashlib.sha256(data)
+    if origin != "live" or num_rejected:
+        digest.update(f"\n{origin} {num_rejected}".encode())
+    return f"content-{digest.hexdigest()}"
 
 
 async def _admit(service: Service, tenant_id: int, names: list[str]) -> None:

@@ -13,11 +13,12 @@ from starlette.requests import Request
 from tachograph_collector.service.access import Access, require
 from tachograph_collector.service.described import problem
 from tachograph_collector.service.problems import Problem, shown
+from tachograph_collector.service.run_names import QueryRoute
 from tachograph_collector.service.state import service_of
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import rejected as table
 
-router = APIRouter(tags=["ingest"])
+router = APIRouter(tags=["ingest"], route_class=QueryRoute)
 
 
 class RejectedLine(BaseModel):
