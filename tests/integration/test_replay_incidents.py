@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tachograph_agent.events import RunEnd, RunStart, Step, decode, encode
+from msgspec import structs
+from tachograph_agent.events import AttemptStart, RunEnd, RunStart, Step, decode, encode
 from tachograph_collector.cli.main import cli
 from tachograph_collector.ledger import Ledger
 
@@ -173,3 +174,27 @@ def test_to_ask_for_incidents_of_a_log_that_a_collector_reads_is_told() -> None:
     refused = replay(RECORDED, "--detect", "--into", "http://127.0.0.1:1")
     assert refused.exit_code == 2
     assert "--detect is for a log that is read here" in refused.stderr
+
+
+def test_a_price_and_a_number_of_gpus_reach_what_incidents_cost(tmp_path: Path) -> None:
+    for one in failures(RECORDED, "--price", "3"):
+        assert one["cost"]["money"] == pytest.approx(3 * one["cost"]["gpu_hours"])
+    events = [decode(line) for line in Path(RECORDED).read_bytes().splitlines()]
+    for name, kept in (("untold", [RunStart]), ("no start", [])):
+        log = tmp_path / f"{name}.jsonl"
+        told = [
+            structs.replace(one, world_size=None, gpus=None, price_per_gpu_hour=None)
+            if isinstance(one, RunStart)
+            else structs.replace(one, world_size=None)
+            if isinstance(one, AttemptStart)
+            else one
+            for one in events
+            if not isinstance(one, RunStart) or kept
+        ]
+        log.write_bytes(b"".join(encode(one) + b"\n" for one in told))
+        assert {one["cost"]["gpu_hours"] for one in failures(str(log))} == {None}
+        found = failures(str(log), "--gpus", "16", "--price", "2")
+        assert found
+        for one in found:
+            assert one["cost"]["gpu_hours"] == pytest.approx(one["cost"]["wall_s"] * 16 / 3600)
+            assert one["cost"]["money"] == pytest.approx(one["cost"]["gpu_hours"] * 2)

@@ -83,7 +83,9 @@ def book(paths: Sequence[str], options: Options) -> list[RunReport]:
         )
         ledger = ledger_for(reading, options.now_us)
         curves: dict[str, LossCurve] = {}
-        watch = Watch(options.now_us, options.thresholds) if options.with_incidents else None
+        watch = None
+        if options.with_incidents:
+            watch = Watch(options.now_us, options.thresholds, price=options.price, gpus=options.gpus)
         with without_garbage_collection(), progress_bar(reading) as advance:
             for batch in reading.batches():
                 ledger.add(batch)

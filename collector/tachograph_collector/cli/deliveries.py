@@ -60,7 +60,8 @@ def deliveries(
         for each in found:
             click.echo(msgspec.json.encode(_object(each)).decode())
     elif not found:
-        click.echo("nothing was given up" if dead else "no sink was to be told of an incident yet", err=True)
+        told = "nothing was given up" if dead else "no sink was to be told of an incident yet"
+        click.echo(f"{told}, in {database}", err=True)
     else:
         _show(found)
     return 0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
+from tachograph_collector.cli import detecting
+from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError, extra_missing
 from tachograph_collector.cli.parsing import Price, Year, Zone
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ Examples:
 @click.option("--run-a", metavar="NAME", help="The run of A, where that log holds several.")
 @click.option("--run-b", metavar="NAME", help="The run of B, where that log holds several.")
 @click.option("--price", type=Price(), help="Price of one GPU for one hour; goes before the one in the logs.")
+@click.option(
+    "--detect/--no-detect",
+    default=None,
+    help="Count the incidents of both. They are counted where what detectors need is installed.",
+)
 def diff(
     log_a: str,
     log_b: str,
@@ -42,17 +48,27 @@ def diff(
     run_a: str | None,
     run_b: str | None,
     price: float | None,
+    detect: bool | None,
 ) -> None:
     """Show two runs side by side.
 
     A and B are logs as 'tachograph replay' takes them: files or directories, event logs or trainers' own logs. Both may
     be the same log, if it holds several runs.
     """
+    if detect and not detecting.is_available():
+        raise extra_missing("--detect")
     from tachograph_collector.cli import booking
     from tachograph_collector.cli.console import standard_output
     from tachograph_collector.report.diff import render_diff
 
-    options = booking.Options(format=format_name, pattern=pattern, zone=zone, year=year, price=price)
+    options = booking.Options(
+        format=format_name,
+        pattern=pattern,
+        zone=zone,
+        year=year,
+        price=price,
+        with_incidents=detecting.is_available() if detect is None else detect,
+    )
     if log_a == log_b == "-":
         raise BadInputError("A and B are both standard input; name a file for one of them")
     one = _chosen(booking.book([log_a], options), log_a, "--run-a", run_a)

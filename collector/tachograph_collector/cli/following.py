@@ -62,7 +62,9 @@ class Following:
         self._unix_clock = unix_clock
         self._past = _Past()
         self._ledger = Ledger(source=self._past)
-        self._watch = Watch(None, options.thresholds) if options.with_incidents else None
+        self._watch = None
+        if options.with_incidents:
+            self._watch = Watch(None, options.thresholds, price=options.price, gpus=options.gpus)
         self._last_us = 0
         self._shown: tuple[int, int, int] | None = None
         self.num_events = 0

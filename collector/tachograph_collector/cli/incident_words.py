@@ -89,7 +89,7 @@ def show_one(one: IncidentWithNotes, page: Page) -> None:
     if one.advice is not None:
         page.line(f"what to do: {visible(one.advice, 500)}", "bold")
     cost = cost_words(told.cost)
-    page.line(f"cost: {'unknown' if cost is None else cost}")
+    page.line(f"cost: {('none' if one.is_withdrawn else 'unknown') if cost is None else cost}")
     if one.consequence_of is not None:
         page.line(f"follows from: {short_id(one.consequence_of)}")
     where = [f"node {visible(one.node, 80)}"] * (one.node is not None) + [f"rank {one.rank}"] * (one.rank is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -21,6 +21,8 @@ Examples:
 
 {EXIT_CODES_HELP}
 """
+
+_NEWS: Final = {"opened": "has begun", "updated": "goes on", "cleared": "is over"}
 
 
 @click.group(epilog=_EPILOG)
@@ -87,7 +89,7 @@ def test(name: str, config: str | None) -> int:
         remote_id = None
         for telling in trial(time.time_ns() // 1000, settings.public_url):
             remote_id = sink.tell(telling.with_remote(remote_id)) or remote_id
-            click.echo(f"{where}: takes that the test incident is {telling.event}")
+            click.echo(f"{where}: took the message that the test incident {_NEWS[telling.event]}")
     except NotToldError as error:
         kind = BadInputError if error.is_final or not error.may_have_arrived else AwayError
         raise kind(f"{where}: {error}") from error

@@ -89,10 +89,10 @@ def parse_set(words: Sequence[str]) -> list[dict[str, Any]]:
 def _number(text: str, word: str) -> Any:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # a number of thousands of digits is no TOMLDecodeError
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInputError(f"--set {word}: {text!r} is no number; expected one, or several with commas")
+        raise BadInputError(f"--set {word}: {text!r:.60} is no number; expected one, or several with commas")
     return value
 
 

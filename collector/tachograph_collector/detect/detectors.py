@@ -16,7 +16,7 @@ from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.verdict import Change, Incident
 from tachograph_collector.ledger.books import Books, Details
 
-VERSION = 6
+VERSION = 7
 """Of the saved state; raised with each change of what it holds."""
 
 

@@ -36,6 +36,21 @@ MAX_WORDLESS: Final = 100
 NOTICE_US: Final = 900 * SECOND_US
 """A planned end told so long before is what the failure comes of."""
 DETAIL_LENGTH: Final = 300
+SAID_LENGTH: Final = 120
+"""So much of the first report's words is in the summary."""
+WORDS: Final = {
+    "gpu": "a GPU failed",
+    "gpu_memory": "a GPU's memory failed",
+    "network": "the network failed",
+    "host": "a node failed",
+    "storage": "storage failed",
+    "software": "the program failed",
+    "collective_timeout": "a collective timed out",
+    "heartbeat": "a node fell silent",
+    "sdc": "corrupted data",
+    "unknown": "cause unknown",
+}
+"""What broke, by category."""
 BASIS: Final = "time since the last step, and work after the checkpoint that it goes back to"
 NODE_CATEGORIES: Final = frozenset({"gpu", "gpu_memory", "host", "heartbeat", "sdc"})
 """The node is to be left out, where it is known."""
@@ -196,6 +211,12 @@ class FailureDetector:
         state, course = self.state, self._course
         self._board.evaluated(NAME)
         is_told = state.is_over or state.planned_us is not None or (bool(state.reports) and not state.is_next)
+        # Of one time: a log that has no time for a failure tells it with the start of the attempt that failed.
+        is_told |= (
+            bool(state.reports)
+            and state.attempt == course.attempt
+            and course.attempt_start_us <= state.reports[-1].t_us
+        )
         if course.attempt is not None and not is_told:
             if course.last_us is None:
                 self._failed(None, Report(at_us, "unknown", detail="it ended before its first step"))
@@ -319,7 +340,7 @@ class FailureDetector:
         lost_s, down_s = self._lost_s(resume), max(0, at_us - state.stopped_us) / SECOND_US
         who = f"rank {first.rank}" if first.rank is not None else ""
         who += f"{' on ' if who else ''}{node}" if node is not None else ""
-        summary = f"the run stopped: {first.category}" + (f", {who} first" if who else "")
+        summary = f"the run stopped: {_what(first)}" + (f", {who} first" if who else "")
         if num > 1:
             summary += f"; {num - 1} more {'report' if num == 2 else 'reports'}"
         landed = None if state.last_step is None else course.newest_before(state.last_step)
@@ -382,10 +403,21 @@ def _advice(first: Report, node: str | None, resume: int | None, lost_s: float |
     return told
 
 
+def _what(first: Report) -> str:
+    """What broke, with the first line of what was said of it: ``a GPU failed (Xid 79)``."""
+    said = first.detail.strip().splitlines()[0].strip() if first.detail and first.detail.strip() else ""
+    said = said if len(said) <= SAID_LENGTH else said[: SAID_LENGTH - 1].rstrip() + "…"
+    return WORDS.get(first.category, first.category) + (f" ({said})" if said else "")
+
+
 def _short(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 59.5 else f"{seconds / 60:.0f} min"
 
 
 def _goes_back(step: int, lost_s: float | None) -> str:
+    if step == 0:
+        return "it starts from scratch" + (
+            f", and loses {_short(lost_s)} of work" if lost_s is not None and lost_s >= 30 else ""
+        )
     lost = f" and loses {_short(lost_s)} of work" if lost_s is not None and lost_s >= 30 else ""
     return f"it goes back to the checkpoint of step {step}{lost}"

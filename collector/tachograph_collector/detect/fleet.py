@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -41,6 +42,19 @@ class FleetSettings:
                 self._ready.clear()
             self._ready[run] = found
         return found
+
+
+def document_of(text: str) -> dict[str, Any]:
+    """The tables of a TOML document, not yet looked at. Raises ``SettingsError`` where it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"thresholds: not TOML ({error})") from error
+    except RecursionError as error:
+        raise SettingsError("thresholds: tables or lists in one another, too deep to be read") from error
+    except ValueError as error:  # a number of thousands of digits, or a date that there is not
+        what = "a whole number of thousands of digits" if "digits" in str(error) else str(error)
+        raise SettingsError(f"thresholds: {what}; no threshold is like that") from error
 
 
 def _run_tables(told: Any) -> list[tuple[str, dict[str, Any]]]:

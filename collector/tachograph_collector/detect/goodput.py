@@ -16,6 +16,7 @@ from tachograph_collector.detect.course import Course
 from tachograph_collector.detect.settings import Goodput, Interval, RestartPhase
 from tachograph_collector.detect.verdict import Evidence, Verdict
 from tachograph_collector.ledger.books import Books, Details
+from tachograph_collector.model.words import span
 
 if TYPE_CHECKING:
     from tachograph_collector.model.conditional import Conditional
@@ -120,15 +121,12 @@ class GoodputDetector:
     # -- goodput that failures don't explain -------------------------------------------------------------------------
 
     def _unexplained(self, told: Judgement, check: Conditional, now_us: int, *, is_test: bool) -> None:
-        from scipy.special import ndtri
-
-        state = self.state
+        state, limit = self.state, check.limit
         self._board.evaluated(UNEXPLAINED)
         missing_s = check.missing_s - state.told_s
         look = Look(now_us, check.exposure_s, missing_s, check.deviation * check.exposure_s)
         state.looks.append(look)
         del state.looks[:-MAX_LOOKS]
-        limit = -float(ndtri(check.alpha / check.num_looks))
         if not self._board.open(UNEXPLAINED):
             if is_test and missing_s > limit * look.deviation_s:
                 state.raised_share = missing_s / max(check.exposure_s - self._quiet_s(), 1.0)
@@ -252,7 +250,7 @@ class GoodputDetector:
                         "best_high_s": max(advice.best_range_s),
                     },
                 ),
-                advice=f"save every {best_s / 60:.3g} min instead of every {in_use_s / 60:.3g}: that brings {brings}",
+                advice=f"save every {span(best_s)} instead of every {span(in_use_s)}: that brings {brings}",
                 cost=self._course.cost(
                     points / 100 * told.facts.exposure_s, "what the best interval would have kept, by the model"
                 ),
@@ -289,8 +287,7 @@ class GoodputDetector:
                 subject=f"phase {part}",
                 severity="info",
                 since_us=now_us if start_us is None else start_us,
-                summary=f"{part} takes {part_s / 60:.1f} min of the {whole_s / 60:.1f} min of a restart, "
-                f"over {num} restarts",
+                summary=f"{part} takes {span(part_s)} of the {span(whole_s)} of a restart, over {num} restarts",
                 evidence=Evidence(
                     value=part_s,
                     baseline=whole_s,

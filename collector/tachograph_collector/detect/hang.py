@@ -31,9 +31,11 @@ from tachograph_collector.detect.columns import Array, StepColumns
 from tachograph_collector.detect.course import SECOND_US, Course
 from tachograph_collector.detect.settings import Common, Hang
 from tachograph_collector.detect.verdict import Cost, Evidence, Verdict
+from tachograph_collector.model.words import span
 
 NAME: Final = "hang"
 WITHDRAWN: Final = "withdrawn: steps had gone on, their records were missing"
+UNKNOWN_PACE: Final = "withdrawn: the next record was several steps on, and nobody had told how long one takes"
 UNANNOUNCED_TIMES: Final = 2.0
 """Where evaluations are told of at their end only, any silence may be one, of up to so many times the longest."""
 LEEWAY_US: Final = 5 * SECOND_US
@@ -161,9 +163,11 @@ class HangDetector:
     def _outcome(self, columns: StepColumns) -> str:
         """Whether it was a hang: where the next record says that steps went on all the while, records were missing."""
         one_s = self._course.one_s
-        if one_s is None or not len(self.state.steps):
+        if not len(self.state.steps):
             return "recovered"
         num_done = int(columns.step[0]) - int(self.state.steps.max())
+        if one_s is None:
+            return UNKNOWN_PACE if num_done > 1 and len(self.state.strides) <= 1 else "recovered"
         silent_s = (int(columns.t_us[0]) - self.state.since_us) / SECOND_US
         return WITHDRAWN if num_done * one_s >= silent_s / 2 else "recovered"
 
@@ -267,7 +271,7 @@ class HangDetector:
                 subject=f"rank {ranks[0]}" if len(ranks) == 1 else "run",
                 severity="critical",
                 since_us=state.since_us,
-                summary=f"{who}: no rank made a step for {silent_s:.0f} s {where}",
+                summary=f"{who}: no rank made a step for {_lasting(silent_s)} {where}",
                 evidence=Evidence(
                     value=silent_s,
                     baseline=_median(state.intervals_s) or None,
@@ -287,6 +291,10 @@ class HangDetector:
                 cost=self._cost(state.since_us, at_us),
             ),
         )
+
+
+def _lasting(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else span(seconds)
 
 
 def _median(values: list[float]) -> float:

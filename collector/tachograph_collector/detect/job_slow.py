@@ -133,6 +133,8 @@ class JobSlowDetector:
                         "cost_gpu_hours": course.gpu_hours(state.lost_s),
                     },
                 ),
+                advice="look for what all ranks share: the network, the file system, lowered GPU clocks, another job "
+                "on the same GPUs",
                 cost=course.cost(state.lost_s, "steps that are slower than in the best half hour"),
             ),
         )

@@ -18,6 +18,7 @@ from tachograph_collector.detect.course import Course, Point
 from tachograph_collector.detect.settings import LossSettings
 from tachograph_collector.detect.tail import Tail
 from tachograph_collector.detect.verdict import Cost, Evidence, Severity, Verdict
+from tachograph_collector.model.words import span
 
 SPIKE: Final = "loss_spike"
 NAN: Final = "nan"
@@ -64,15 +65,18 @@ class LossState(Struct):
     """(time, step) of the last points above the lower bar; 0 for one below."""
     spike: Spike | None = None
     nan_since_us: int | None = None
+    nan_since_step: int = 0
     last_loss: float | None = None
     num_identical: int = 0
     first_identical_us: int = 0
+    first_identical_step: int = 0
     num_with_loss: int = 0
     num_changes: int = 0
     cadence: int = 1
     """A loss comes with each so-many-th record."""
     num_missing: int = 0
     last_loss_us: int = 0
+    last_loss_step: int = 0
     skipped: list[int] = field(default_factory=list)
     num_skipped: int = 0
     """Skipped steps since the last stretch without any."""
@@ -130,7 +134,7 @@ class LossDetector:
             state.cadence = 1
         elif state.num_with_loss:
             state.cadence = max(state.cadence, state.num_missing + 1)
-        state.num_missing, state.last_loss_us = 0, point.t_us
+        state.num_missing, state.last_loss_us, state.last_loss_step = 0, point.t_us, point.step
         state.num_with_loss += 1
         if self._not_a_number(point):
             return
@@ -316,7 +320,7 @@ class LossDetector:
             steps = self._settings.go_back_steps
             return f"no landed checkpoint lies {steps} steps or more before step {spike.first_step}: wait and see"
         seconds, hours = more.get("go_back_cost_s"), more.get("go_back_cost_gpu_hours")
-        cost = "" if not isinstance(seconds, float) else f", which does {seconds / 60:.1f} min of work again"
+        cost = "" if not isinstance(seconds, float) else f", which does {span(seconds)} of work again"
         if isinstance(hours, float) and hours >= 0.05:
             cost += f" ({hours:.1f} GPU-hours)"
         return (
@@ -331,24 +335,22 @@ class LossDetector:
         state, settings = self.state, self._settings
         self._board.evaluated(NAN)
         if not math.isfinite(point.loss):
-            self._say_nan(point, point.t_us, f"the loss is {point.loss} at step {point.step}", is_hidden=False)
+            self._say_nan(point, point.t_us, point.step, f"the loss is {_no_number(point.loss)}", is_hidden=False)
             return True
         no_norm = math.isnan(point.norm) and (point.has_norm or len(state.norms) > 0)  # logs write NaN as null
         if point.loss == 0.0 and no_norm:
-            self._say_nan(point, point.t_us, f"the loss is exactly 0 and the gradient norm NaN at step {point.step}")
+            self._say_nan(point, point.t_us, point.step, "the loss is exactly 0 and the gradient norm NaN")
             return True
         if point.loss == state.last_loss:
             state.num_identical += 1
         else:
             if state.last_loss is not None:
                 state.num_changes += 1
-            state.num_identical, state.first_identical_us = 1, point.t_us
+            state.num_identical, state.first_identical_us, state.first_identical_step = 1, point.t_us, point.step
         state.last_loss = point.loss
         if state.num_identical >= settings.identical_points and state.num_changes >= settings.identical_points:
-            words = (
-                f"the loss is exactly {point.loss:g} in {state.num_identical} records in a row, to step {point.step}"
-            )
-            self._say_nan(point, state.first_identical_us, words)
+            words = f"the loss is exactly {point.loss:g} in {state.num_identical} records in a row"
+            self._say_nan(point, state.first_identical_us, state.first_identical_step, words)
             return True
         return False
 
@@ -358,13 +360,16 @@ class LossDetector:
         if state.num_with_loss < settings.missing_points:
             return
         if state.num_missing >= settings.missing_points * state.cadence + state.cadence - 1:
-            words = f"the loss has been missing from {state.num_missing} records, to step {point.step}"
-            self._say_nan(point, state.last_loss_us, words)
+            words = f"the loss has been missing from {state.num_missing} records"
+            self._say_nan(point, state.last_loss_us, state.last_loss_step + 1, words)
 
-    def _say_nan(self, point: Point, since_us: int, words: str, *, is_hidden: bool = True) -> None:
+    def _say_nan(self, point: Point, since_us: int, step: int, words: str, *, is_hidden: bool = True) -> None:
+        """Say so; ``since_us`` and ``step`` are where it began, if it has not been said yet."""
         state, course = self.state, self._course
         if state.nan_since_us is None:
-            state.nan_since_us = since_us
+            state.nan_since_us, state.nan_since_step = since_us, step
+        since_us = state.nan_since_us
+        words += f", since step {state.nan_since_step}"
         poisoned_s = max(0, point.t_us - state.nan_since_us) / 1e6
         save = course.newest_before(point.step)
         before = [one for one in course.landed if one.landed_us < since_us]
@@ -382,6 +387,7 @@ class LossDetector:
                     unit="loss",
                     more={
                         "step": point.step,
+                        "first_step": state.nan_since_step,
                         "is_hidden": "yes" if is_hidden else "no",
                         "poisoned_s": poisoned_s,
                         "poisoned_gpu_hours": course.gpu_hours(poisoned_s),
@@ -434,6 +440,7 @@ class LossDetector:
                         unit="steps",
                         more={"num_skipped": state.num_skipped},
                     ),
+                    advice="see whether the loss scale keeps falling; if so, lower the learning rate or use bfloat16",
                     cost=self._course.cost(
                         None if self._course.one_s is None else state.num_skipped * self._course.one_s,
                         "steps that changed nothing",
@@ -473,5 +480,12 @@ class LossDetector:
                     num_samples=len(state.norms),
                     unit="norm",
                 ),
+                advice="look at the loss and the batch of that step; if it goes on, clip the gradients' norm"
+                if exploded
+                else "see whether the loss still changes; if not, weights are frozen or the loss scale is too low",
             ),
         )
+
+
+def _no_number(loss: float) -> str:
+    return "NaN" if math.isnan(loss) else "infinite"

@@ -14,6 +14,7 @@ from tachograph_agent.events import AnyEvent, AttemptEnd, Failure, Health, RunEn
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import SECOND_US, Course
 from tachograph_collector.detect.node_trouble import Trouble, Troubles, TroublesState, subject_of
+from tachograph_collector.detect.remedies import LOOK, remedy
 from tachograph_collector.detect.settings import Common, NodeHealth
 from tachograph_collector.detect.verdict import Severity
 from tachograph_collector.detect.xids import Xid, extra_of, worth_of, xids_of
@@ -24,13 +25,12 @@ MAX_HELD: Final = 10_000
 SAME_US: Final = 10 * SECOND_US
 """A kernel's message that is read again has the same time, but for what its clock has drifted."""
 _DRAIN: Final = "drain the node and test its GPUs before it is used again"
-_LOOK: Final = "look at the node; leave it out if it fails again"
 _ADVICE: Final = {
     "hardware": _DRAIN,
     "link": "drain the node if it comes again: a link of the GPU fails",
     "watch": "watch it: reset the GPU when the run stops next, and replace it if it comes again",
     "application": "put another node in its place: if the error stays with the GPU, the GPU is at fault",
-    "unknown": _LOOK,
+    "unknown": LOOK,
 }
 
 
@@ -72,7 +72,7 @@ class NodeHealthDetector:
         self._course = course
         self.state = state
         self._xids = Troubles(XID, settings, common, board, state.xids, _DRAIN)
-        self._others = _Others(NAME, settings, common, board, state.others, _LOOK)
+        self._others = _Others(NAME, settings, common, board, state.others, LOOK)
 
     def heard_agent(self) -> None:
         """An agent is alive: that it says nothing means that nothing is wrong."""
@@ -241,6 +241,7 @@ class NodeHealthDetector:
             value=number,
             gpu=None if event.gpu is None else str(event.gpu)[:100],
             lasts=lasts,
+            advice=None if check in (XID, "gpu_lost") else remedy(check),
         )
 
     # -- what was seen before ----------------------------------------------------------------------------------------

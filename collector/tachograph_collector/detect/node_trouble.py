@@ -283,9 +283,9 @@ class Troubles:
                 since_us=since_us,
                 summary=summary,
                 evidence=Evidence(
-                    value=worst.value,
+                    value=None if xids else worst.value,
                     num_samples=sum(one.count for one in troubles),
-                    unit="findings",
+                    unit="s" if worst.check == "clock" else "",
                     more=more,
                 ),
                 advice=worst.advice or self._advice,

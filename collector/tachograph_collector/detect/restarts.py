@@ -176,6 +176,8 @@ class RestartsDetector:
         first = next((one for one in failed), None)
         if first is not None:
             words += f"; the first failed by {first.category}" + (f" on {first.node}" if first.node else "")
+        if advice is None:
+            advice = "hold it before the next attempt, and read the first error of the first of these"
         spent_s = (at_us - tries[0].start_us) / SECOND_US
         self._board.say(
             at_us,

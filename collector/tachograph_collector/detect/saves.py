@@ -29,6 +29,7 @@ from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import SECOND_US, Course
 from tachograph_collector.detect.settings import Checkpoints, Retention
 from tachograph_collector.detect.verdict import Cost, Evidence, Verdict
+from tachograph_collector.model.words import span
 
 OVERDUE: Final = "checkpoint_overdue"
 SLOW: Final = "checkpoint_slow"
@@ -151,8 +152,7 @@ class SavesDetector:
                 subject="run",
                 severity="critical",
                 since_us=since_us,
-                summary=f"no save has landed for {waited_s / 60:.0f} min, usually one does every {interval_s / 60:.0f}"
-                + risk,
+                summary=f"no save has landed for {span(waited_s)}, usually one does every {span(interval_s)}{risk}",
                 evidence=Evidence(
                     value=waited_s,
                     baseline=interval_s,
@@ -270,6 +270,7 @@ class SavesDetector:
                     unit="s",
                     more={"step": step, "cost_gpu_hours": hours},
                 ),
+                "look at what else used the storage or the network then; if all saves are so slow now, save less often",
                 cost=self._course.cost(state.slow_lost_s, "saves that took longer than usual"),
             )
         else:
@@ -288,8 +289,8 @@ class SavesDetector:
                     PERSIST,
                     at_us,
                     at_us - round(took_s * SECOND_US),
-                    f"the save of step {event.step} took {took_s / 60:.1f} min to land, longer than the "
-                    f"{interval_s / 60:.1f} min until the next",
+                    f"the save of step {event.step} took {span(took_s)} to land, longer than the "
+                    f"{span(interval_s)} until the next",
                     Evidence(
                         value=took_s,
                         threshold=interval_s,
@@ -297,6 +298,7 @@ class SavesDetector:
                         unit="s",
                         more={"step": event.step},
                     ),
+                    "save less often, or write faster: until it lands, a failure goes back to the save before",
                 )
             else:
                 self._board.clear(at_us, PERSIST, "run")
@@ -337,6 +339,7 @@ class SavesDetector:
             at_us,
             f"a save of step {step} after one of step {before}, and no rollback was told of",
             Evidence(value=float(step), baseline=float(before), unit="step"),
+            "see whether two jobs save into one place, or an old checkpoint was loaded; keep both until it is known",
         )
 
     # -- retention ---------------------------------------------------------------------------------------------------

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 _Above0 = Annotated[float, Meta(gt=0)]
 _Whole = Annotated[int, Meta(ge=1)]
+
+
+GREATEST: Final = 1e9
+"""Of any threshold: as seconds, thirty years."""
 
 
 class SettingsError(ValueError):
@@ -285,6 +289,7 @@ def settings_from(document: Mapping[str, Any]) -> Settings:
         settings = msgspec.convert(document, Settings, strict=True)
     except msgspec.ValidationError as error:
         raise SettingsError(f"thresholds: {_wrong(document, str(error))}") from error
+    _check_sizes(settings)
     straggler, loss = settings.straggler, settings.loss
     for name, k, n in (
         ("straggler.raise", straggler.raise_k, straggler.raise_n),
@@ -302,6 +307,18 @@ def settings_from(document: Mapping[str, Any]) -> Settings:
             "an incident is cleared below a lower threshold than it is raised at"
         )
     return settings
+
+
+def _check_sizes(settings: Settings) -> None:
+    """Refuse what is beyond any measure: times are computed with thresholds, and no time is infinite."""
+    for table in Settings.__struct_fields__:
+        group = getattr(settings, table)
+        for name in group.__struct_fields__:
+            value = getattr(group, name)
+            if not value <= GREATEST:
+                raise SettingsError(
+                    f"thresholds: {table}.{name} is {value:g}; expected {GREATEST:g} at most, which is as good as never"
+                )
 
 
 def _wrong(document: Mapping[str, Any], said: str) -> str:

@@ -41,6 +41,7 @@ STALE_US: Final = 15 * SECOND_US
 GROUP_SHARE: Final = 0.3
 GROUP_LEAST: Final = 4
 MAX_NODES: Final = 65_536
+MAX_NAMED: Final = 8
 
 
 class Inferred(Struct):
@@ -264,7 +265,7 @@ class Silence:
             max(0, received_us - silent_us),
             event.node,
             "critical",
-            f"node {event.node} is dead" if one else f"{len(dead)} nodes are dead",
+            _dead_words([event.node] if event.node is not None else [it.node for it in dead], event.dur),
             Evidence(
                 value=event.dur,
                 threshold=DEAD_US / SECOND_US,
@@ -450,6 +451,13 @@ class Silence:
         for node in self.nodes.values():
             found[node.state] += 1
         return found
+
+
+def _dead_words(nodes: list[str], silent_s: float | None) -> str:
+    """Who is dead, and since when nothing was heard: ``2 nodes are dead (n2, n3): no heartbeat for 33 s``."""
+    named = ", ".join(sorted(nodes)[:MAX_NAMED]) + (" …" if len(nodes) > MAX_NAMED else "")
+    who = f"node {nodes[0]} is dead" if len(nodes) == 1 else f"{len(nodes)} nodes are dead ({named})"
+    return who + (f": no heartbeat for {silent_s:.0f} s" if silent_s else "")
 
 
 def _scaled(limit_us: int, node: Node) -> int:

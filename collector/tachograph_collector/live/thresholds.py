@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-import tomllib
 from pathlib import Path
 from typing import Final
 
 from tachograph_collector.detect import Settings, SettingsError
-from tachograph_collector.detect.fleet import FleetSettings
+from tachograph_collector.detect.fleet import FleetSettings, document_of
 from tachograph_collector.live.snapshot import Thresholds
 
 logger: Final = logging.getLogger("tachograph.keeper")
@@ -61,10 +60,10 @@ class ThresholdsFile:
 def read_thresholds(path: Path) -> FleetSettings:
     """What the file says. Raises ``SettingsError`` in a sentence that names it."""
     try:
-        return FleetSettings(tomllib.loads(path.read_text(encoding="utf-8")))
+        return FleetSettings(document_of(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise SettingsError(f"{path}: can't be read ({(error.strerror or str(error)).lower()})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: not TOML ({error})") from error
     except SettingsError as error:
         raise SettingsError(f"{path}: {str(error).removeprefix('thresholds: ')}") from error

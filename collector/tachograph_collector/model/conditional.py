@@ -7,7 +7,7 @@ how long the run was down for them, it is nearly certain, so a small loss that f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,6 +84,11 @@ class Conditional:
         """Seconds of the window that were not kept and that failures don't explain; negative where more was kept."""
         return (self.expected - self.observed) * self.exposure_s
 
+    @property
+    def limit(self) -> float:
+        """So many deviations below what is expected it fires; above 0."""
+        return -float(ndtri(self.alpha / self.num_looks))
+
 
 def conditional_check(
     *,
@@ -110,8 +115,7 @@ def conditional_check(
     expected, deviation = explained_goodput(exposure_s, down_s, num_failures, tau_s, cost_s, mtbf_s, persist_s)
     observed = float(not_negative("kept_s", kept_s)) / exposure_s
     z = (observed - float(expected)) / float(deviation)
-    limit = float(ndtri(alpha / num_looks))
-    return Conditional(
+    found = Conditional(
         observed=observed,
         expected=float(expected),
         deviation=float(deviation),
@@ -120,5 +124,6 @@ def conditional_check(
         exposure_s=exposure_s,
         alpha=alpha,
         num_looks=num_looks,
-        fires=bool(math.isfinite(z) and z < limit),
+        fires=False,
     )
+    return replace(found, fires=bool(math.isfinite(z) and z < -found.limit))

@@ -194,11 +194,18 @@ def interval_advice(advice: Advice | None, measured: Measured, stakes: Stakes) -
 
 
 def nothing_missing(conditional: Conditional, facts: Facts) -> Finding:
-    """What is said of a run that its failures explain."""
-    sentence = (
-        f"Nothing is missing: {percent(conditional.observed * facts.exposure_s / facts.wall_s)} was kept, and "
-        f"{_explained(conditional, facts)}."
-    )
+    """What is said of a run that its failures explain; where less was kept than they do, why that says nothing."""
+    share = facts.exposure_s / facts.wall_s
+    kept, explained = percent(conditional.observed * share), _explained(conditional, facts)
+    if conditional.z > -1:
+        sentence = f"Nothing is missing: {kept} was kept, and {explained}."
+    else:
+        less = points(100 * (conditional.expected - conditional.observed) * share)
+        sentence = (
+            f"Nothing is missing beyond chance: {kept} was kept, and {explained}. The {less} between them are "
+            f"{-conditional.z:.1f} times what chance gives or takes; from {conditional.limit:.1f} times on it would be "
+            "said that something else costs time."
+        )
     return Finding(kind="fine", level="fine", sentence=sentence)
 
 

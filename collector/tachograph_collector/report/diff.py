@@ -5,6 +5,7 @@ Runs differ in length, so what decides is shown as shares of their time and as r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean, median
@@ -44,6 +45,8 @@ def compare(a: RunReport, b: RunReport) -> list[Row]:
     figures_a, figures_b = _figures(a), _figures(b)
     rows = []
     for key, (value, kind, better) in figures_a.items():
+        if key not in figures_b:
+            continue
         other = figures_b[key][0]
         section, name = key
         if section == "hours" and "/" in name and not value and not other:
@@ -77,6 +80,10 @@ def _figures(run: RunReport) -> _Figures:
     figures["checkpoints", "mean cost"] = (_mean(blocking), "time", -1)
     persist = [c.persist_us for c in details.checkpoints if c.persist_us is not None]
     figures["checkpoints", "mean time to landing"] = (_mean(persist), "time", -1)
+    if run.incidents is not None:
+        real = Counter(one.severity for one in run.incidents if not one.is_withdrawn)
+        for severity in ("critical", "warning", "info"):
+            figures["incidents", severity] = (real[severity], "number", -1)
     figures["hours", "all"] = (books.wall_us, "time", 0)
     for account in ACCOUNTS:
         better = 1 if account == "kept" else -1

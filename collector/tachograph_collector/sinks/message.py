@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tachograph_collector.detect.verdict import Cost, Incident
+from tachograph_collector.detect.verdict import Incident
 from tachograph_collector.report.text import SECOND, amount, duration, instant, joined, visible
 from tachograph_collector.sinks.telling import Telling
 
@@ -33,7 +33,7 @@ def _word(telling: Telling) -> str:
 def details(telling: Telling) -> list[tuple[str, str]]:
     """What a reader needs beside the headline, in the order in which it is needed, each with a word for it."""
     incident = telling.stored.incident
-    found = [("When", _when(incident, telling.now_us)), ("Cost", cost_words(incident.cost))]
+    found = [("When", _when(incident, telling.now_us)), ("Cost", cost_words(incident))]
     if incident.advice:
         found.append(("To do", visible(incident.advice, MAX_WORDS)))
     found.append(("Where", _where(incident)))
@@ -56,10 +56,13 @@ def _when(incident: Incident, now_us: int) -> str:
     return f"from {begin} to {instant(incident.cleared_us, with_seconds=True)} UTC, {duration(lasted)}{how}"
 
 
-def cost_words(cost: Cost | None) -> str:
+def cost_words(incident: Incident) -> str:
     """``12 min of the whole job, 51.2 GPU-hours and 154.00 in money (steps slower by 12 %)``; unknown is said."""
+    is_over = incident.cleared_us is not None
+    unknown = "none" if incident.is_withdrawn else "not known" if is_over else "not known yet"
+    cost = incident.cost
     if cost is None:
-        return "not known yet"
+        return unknown
     parts = []
     if cost.wall_s is not None:
         parts.append(f"{duration(round(cost.wall_s * SECOND))} of the whole job")
@@ -68,9 +71,9 @@ def cost_words(cost: Cost | None) -> str:
     if cost.money is not None:
         parts.append(f"{amount(cost.money, 2)} in money")
     if not parts:
-        return "not known yet"
+        return unknown
     basis = f" ({visible(cost.basis, 120)})" if cost.basis else ""
-    return f"{joined(parts)} so far{basis}"
+    return f"{joined(parts)}{'' if is_over else ' so far'}{basis}"
 
 
 def _where(incident: Incident) -> str:

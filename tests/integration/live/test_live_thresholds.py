@@ -55,13 +55,14 @@ def test_file_that_becomes_wrong_is_told_and_the_old_thresholds_hold(world: Worl
     keeper = keeper_with(world, path)
     events = faulty_run(last_step=80, ended=False)
     play(world, events, 400)
-    for wrong in ("[hang]\nleast = 1\n", "[hang\n", None):
+    endless, infinite = "[hang]\nleast_s = " + "9" * 5000, "[hang]\nleast_s = inf"
+    for wrong in ("[hang]\nleast = 1\n", endless, infinite, "[hang\n", None):
         path.unlink() if wrong is None else path.write_text(wrong)
         world.wait(4)
         fault = keeper.snapshot().thresholds.fault
         assert fault is not None
         assert str(path) in fault
-    assert keeper.snapshot().counters.thresholds_refused == 3
+    assert keeper.snapshot().counters.thresholds_refused == 5
     world.wait(120, step_s=5)
     assert "hang" not in detectors_found(world)
     path.write_text("[hang]\nleast_s = 60.0\n")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from detect_streams import RUN, T0, all_found, live
 from tachograph_agent.events import (
+    CATEGORIES,
     AttemptEnd,
     AttemptStart,
     CheckpointSaved,
@@ -77,7 +78,9 @@ REPORTS = (
 def test_a_failure_that_four_ranks_report_is_one_incident_and_the_first_names_it():
     (incident,) = all_found(stopped(*REPORTS))
     assert (incident.detector, incident.subject, incident.node, incident.rank) == ("failure", "run", "n5", 21)
-    assert incident.summary == "the run stopped: gpu, rank 21 on n5 first; 3 more reports"
+    assert incident.summary == (
+        "the run stopped: a GPU failed (CUDA error: an illegal instruction), rank 21 on n5 first; 3 more reports"
+    )
     more = incident.evidence.more
     assert (more["num_ranks"], more["num_nodes"], more["ranks"]) == (4, 3, [0, 4, 5, 21])
     assert more["categories"] == "collective_timeout 3, gpu 1"
@@ -251,3 +254,23 @@ def test_there_are_as_many_as_the_ledger_has_interruptions_by_failure(seed):
     for incident, interruption in zip(incidents, expected, strict=True):
         assert incident.evidence.more["category"] == interruption.category
         assert incident.rank == interruption.rank
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_each_category_is_told_in_words_and_of_a_long_report_the_first_line(category):
+    (incident,) = all_found(stopped((1.0, category, {"rank": 3, "detail": "first line\n" + "x" * 500})))
+    assert incident.summary.startswith("the run stopped: ")
+    assert incident.summary.endswith(" (first line), rank 3 first")
+    assert "_" not in incident.summary
+    (incident,) = all_found(stopped((1.0, category, {"rank": 3, "detail": "y" * 500})))
+    assert len(incident.summary) < 200
+
+
+def test_what_failed_before_any_checkpoint_starts_from_scratch():
+    (incident,) = all_found(stopped((1.0, "gpu", {"node": "n5"}), to=0))
+    assert incident.advice.endswith("it starts from scratch, and loses 8 min of work")
+
+
+def test_an_attempt_whose_failure_has_the_time_of_its_start_failed_once():
+    events = [fails(T0, "unknown"), begin(0, T0), begin(1, T0)]
+    assert [one.evidence.more["failed_attempt"] for one in all_found(events)] == ["0"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 
 import pytest
 from tachograph_collector.detect import Detectors, Settings, SettingsError
-from tachograph_collector.detect.fleet import FleetSettings
+from tachograph_collector.detect.fleet import FleetSettings, document_of
 
 DOCUMENT = """
 [straggler]
@@ -83,3 +84,33 @@ def _of(run, events):
     for each in events:
         each.run = run
     return events
+
+
+EACH = [(table, name) for table in Settings.__struct_fields__ for name in getattr(Settings(), table).__struct_fields__]
+
+
+@pytest.mark.parametrize("value", [math.inf, 1e300, 10**18, math.nan])
+@pytest.mark.parametrize(("table", "name"), EACH)
+def test_a_threshold_beyond_any_measure_is_refused_by_name(table: str, name: str, value: float) -> None:
+    with pytest.raises(SettingsError, match=rf"{table}\.{name} is "):
+        FleetSettings({table: {name: value}})
+
+
+def test_never_is_a_large_number() -> None:
+    assert FleetSettings({"hang": {"least_s": 1e9}}).fleet.hang.least_s == 1e9
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[hang]\nleast_s = " + "9" * 5000, "a whole number of thousands of digits"),
+        ("x = " + "[" * 5000 + "]" * 5000, "too deep"),
+        ("[hang]\nleast_s = 2026-02-30", "2026-02-30"),
+        ("[hang", "not TOML"),
+    ],
+)
+def test_a_document_that_no_reader_takes_is_refused_in_a_short_sentence(text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        document_of(text)
+    assert said in str(caught.value) or "not TOML" in str(caught.value)
+    assert len(str(caught.value)) < 200

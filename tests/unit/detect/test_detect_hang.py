@@ -195,3 +195,10 @@ def test_a_hang_says_whose_stack_to_look_at_and_what_ending_it_costs():
     assert said.advice is not None
     assert "py-spy dump" in said.advice
     assert "no checkpoint has landed yet" in said.advice
+
+
+def test_two_records_far_apart_in_steps_and_time_are_no_hang_where_no_pace_was_told():
+    events = [Step(t=T0 + after, run=RUN, attempt=0, step=step) for after, step in ((0, 966), (77_005, 4120))]
+    (incident,) = found([AttemptStart(t=T0 - 1, run=RUN, attempt=0), *events])
+    assert incident.outcome.startswith("withdrawn: the next record was several steps on")
+    assert "for 21.4 h in training" in incident.summary

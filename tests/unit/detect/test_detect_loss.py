@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from detect_streams import RUN, T0, found, losses, noisy_loss
 from tachograph_agent.events import CheckpointSaved, Rollback, RunStart
+from tachograph_collector.detect.settings import settings_from
 
 
 def test_spikes_of_0_6_are_found_at_once_and_no_other_is():
@@ -187,3 +188,30 @@ def test_nan_names_the_newest_checkpoint_that_landed_before_it():
     (said,) = found([*losses(values), *saves])
     assert said.advice is not None
     assert "go back to the checkpoint of step 80" in said.advice
+
+
+@pytest.mark.parametrize("kind", ["nan", "missing", "identical", "zero"])
+def test_while_a_model_stays_nan_no_checkpoint_of_it_is_advised_and_where_it_began_is_told(kind):
+    if kind == "nan":
+        values = noisy_loss(300)
+        values[200:] = math.nan
+        told = losses(values)
+    else:
+        told = hidden(kind)
+    saves = [
+        CheckpointSaved(t=T0 + 2 * step + 0.5, run=RUN, attempt=0, rank=0, step=step) for step in range(40, 300, 50)
+    ]
+    (said,) = [one for one in found([*told, *saves]) if one.detector == "nan"]
+    assert said.updated_us - said.opened_us > 150_000_000  # renewed long after the dead model was saved, too
+    assert "go back to the checkpoint of step 190, which landed before it" in said.advice
+    assert said.summary.partition(":")[0].endswith("since step 201")
+    assert said.evidence.more["first_step"] == 201
+
+
+def test_going_back_is_told_in_a_unit_that_fits():
+    values = noisy_loss(500)
+    values[400:420] += 3.0
+    saves = [CheckpointSaved(t=T0 + 0.05 * 290 + 0.01, run=RUN, attempt=0, rank=0, step=290, dur=0.01)]
+    events = [RunStart(t=T0, run=RUN, world_size=64), *losses(values, step_s=0.05), *saves]
+    (incident,) = found(events, settings_from({"common": {"warmup_s": 1, "settle_s": 0}}))
+    assert "which does 6.5 s of work again" in incident.advice

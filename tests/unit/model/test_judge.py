@@ -222,3 +222,13 @@ def test_a_price_that_is_none_is_left_out() -> None:
     start = RunStart(t=START, run=RUN, gpus=8, price_per_gpu_hour=math.inf)
     told = judged(Design(stall_a_day=6_000.0, start=start), seed=2)
     assert told.findings[0].money_a_day is None
+
+
+def test_what_is_below_the_explained_yet_within_chance_is_told_as_such() -> None:
+    told = (judged(Design(restart=300), seed) for seed in range(60))
+    found = [one for one in told if one.conditional is not None and -2 < one.conditional.z < -1]
+    assert found
+    for one in found:
+        assert one.conditional is not None
+        assert one.sentence.startswith("Nothing is missing beyond chance: ")
+        assert f"are {-one.conditional.z:.1f} times what chance gives or takes; from 2.3 times on" in one.sentence

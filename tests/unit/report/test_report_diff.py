@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -62,3 +64,15 @@ def test_better_is_green_and_worse_is_red() -> None:
     lines = {line.split()[0]: line for line in file.getvalue().splitlines() if line.split()}
     assert "\x1b[32m" in lines["goodput"]
     assert "\x1b[31m" in lines["failures"]
+
+
+def test_incidents_are_counted_by_severity_without_what_was_withdrawn() -> None:
+    one = made_up.three_attempts()
+    found = [
+        SimpleNamespace(severity=severity, is_withdrawn=is_withdrawn)
+        for severity, is_withdrawn in (("critical", False), ("critical", True), ("warning", False), ("warning", False))
+    ]
+    a, b = replace(one, incidents=[]), replace(one, incidents=found)
+    told = {row.name: (row.a, row.b) for row in compare(a, b) if row.section == "incidents"}
+    assert told == {"critical": (0, 1), "warning": (0, 2), "info": (0, 0)}
+    assert not [row for row in compare(one, one) if row.section == "incidents"]  # nobody looked for any

@@ -112,3 +112,11 @@ def test_a_webhook_has_the_whole_incident_and_a_key_that_stays_for_the_same_news
 def test_a_signature_is_over_the_time_and_the_body() -> None:
     signed = hmac.new(b"key", b"1767225600.{}", hashlib.sha256).hexdigest()
     assert webhook.signature("key", 1_767_225_600, b"{}") == f"t=1767225600,v1={signed}"
+
+
+def test_what_is_over_costs_no_more_and_what_was_withdrawn_cost_nothing() -> None:
+    assert "so far" not in dict(details(telling(OVER, "cleared")))["Cost"]
+    over = stored_incidents.incident(cost=None, cleared_us=1900 * S, outcome="recovered")
+    assert dict(details(telling(over, "cleared")))["Cost"] == "not known"
+    none = stored_incidents.incident(cost=None, cleared_us=1900 * S, outcome="withdrawn: it was alive")
+    assert dict(details(telling(none, "cleared")))["Cost"] == "none"
