@@ -7,20 +7,12 @@ clock makes of them is for whoever tells them (run.py).
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from tachograph_agent.events import (
     AttemptStart,
-    CheckpointDeleted,
-    CheckpointFailed,
-    CheckpointPersisted,
-    CheckpointSaved,
-    CheckpointStart,
     Failure,
     KnownEvent,
     Phase,
@@ -28,20 +20,21 @@ from tachograph_agent.events import (
     Rollback,
     RunEnd,
     RunStart,
-    Step,
 )
 
 from tachograph_collector.synthetic import faults as kinds
 from tachograph_collector.synthetic.cluster import Cluster
+from tachograph_collector.synthetic.faults import NEVER_US
 from tachograph_collector.synthetic.labels import Label, label_of
 from tachograph_collector.synthetic.losses import Losses
-from tachograph_collector.synthetic.noise import Floats, Work
+from tachograph_collector.synthetic.noise import Floats
+from tachograph_collector.synthetic.pace import Pace, Whole
+from tachograph_collector.synthetic.saving import Saving
+from tachograph_collector.synthetic.step_records import StepRecords
 from tachograph_collector.synthetic.telling import Moment
 
-Whole = NDArray[np.int64]
 MAX_TELLING: Final = 8
 """Of the nodes that see a collective time out, so many tell it."""
-NEVER_US: Final = 2**62
 
 
 class _Stopped(NamedTuple):
@@ -56,25 +49,18 @@ class Course:
         self._cluster = cluster
         self._start_us = round(cluster.start_unix_seconds * 1e6)
         self._until_us = NEVER_US if until_s is None else self._start_us + round(until_s * 1e6)
-        self._work = Work(cluster, seed)
+        self._pace = Pace(cluster, seed)
+        self._records = StepRecords(cluster)
+        self._saving = Saving(cluster)
         self._losses = Losses(cluster.loss, cluster.num_steps, seed)
         self._pending = sorted(faults, key=lambda fault: fault.at_s)
-        self._active: list[tuple[int, kinds.Fault]] = []
-        """Faults that last, with when each ends."""
-        self._later: list[tuple[int, int, Moment]] = []
-        self._order = itertools.count()
         self._attempt = -1
         self._step = 0
         self._top_step = 0
-        self._landed: list[int] = []
-        self._num_bad_saves = 0
-        self._slow_save = 1.0
         self._rollback_us = NEVER_US
         self._now_us = self._start_us
         self._extra_us = 0
         self._stalled: int | None = None
-        self._tells = range(cluster.num_ranks) if cluster.ranks_tell == "all" else range(1)
-        self._stages = [cluster.stage(rank) if cluster.num_stages > 1 else None for rank in range(cluster.num_ranks)]
         self.nodes = [f"n{slot}" for slot in range(cluster.num_nodes)]
         """The name of the node in each place."""
         self.is_up = False
@@ -135,8 +121,8 @@ class Course:
             if stopped is None:
                 break
             yield from self._stop(stopped)
-        while self._later:
-            yield from self._due(self._later[0][0])
+        while self._saving.next_us < NEVER_US:
+            yield from self._due(self._saving.next_us)
         self.is_up = False
 
     # -- starts and stops --------------------------------------------------------------------------------------------
@@ -144,7 +130,7 @@ class Course:
     def _come_up(self) -> Iterator[Moment]:
         cluster = self._cluster
         self._attempt += 1
-        self._step = self._landed[-1] if self._landed else 0
+        self._step = self._saving.newest
         self._losses.heal()
         self._rollback_us = NEVER_US
         self.is_up = True
@@ -208,7 +194,8 @@ class Course:
                 slot=slot,
             )
             telling = [place for place in range(cluster.num_nodes) if place != slot]
-        yield from self._due(at_us + round(noticed_s * 1e6), forget_saves=True)
+        self._saving.forget_after(self._now_us)
+        yield from self._due(at_us + round(noticed_s * 1e6))
         for place, other in enumerate(telling[:MAX_TELLING]):
             self._now_us = at_us + round(noticed_s * 1e6) + 20_000 * (place + 1)
             yield from self._say(
@@ -254,16 +241,15 @@ class Course:
             for every in (cluster.saves and cluster.saves.every_steps, cluster.evals and cluster.evals.every_steps):
                 if every:
                     num = min(num, every - self._step % every)
-            work, base = self._work_of(num)
+            work, one_us = self._pace.next(num, self._step)
             num = len(work)
-            one_us = self._step_us(work, base)
             one_us[0] += self._extra_us
             ends_us = self._now_us + np.cumsum(one_us)
             if stop is not None:
                 done = int(np.searchsorted(ends_us, boundary_us, "right"))
             else:
                 done = int(np.searchsorted(ends_us - one_us, boundary_us, "left"))
-            self._work.done(done)
+            self._pace.done(done)
             if done:
                 if self._stalled is not None:
                     ranks = slice(self._stalled * cluster.ranks_per_node, (self._stalled + 1) * cluster.ranks_per_node)
@@ -281,46 +267,21 @@ class Course:
 
     def _boundary(self) -> tuple[int, kinds.Fault | None]:
         """When something next changes, and the fault that stops training then, if it is one."""
-        ends = [end_us for end_us, _ in self._active if end_us > self._now_us]
-        nearest = min([*ends, self._rollback_us, NEVER_US])
+        nearest = min(self._pace.next_end_us(self._now_us), self._rollback_us)
         if self._pending:
             begin_us = self._start_us + round(self._pending[0].at_s * 1e6)
             if begin_us <= nearest:
                 return begin_us, self._pending[0] if isinstance(self._pending[0], kinds.STOPS) else None
         return nearest, None
 
-    def _work_of(self, num: int) -> tuple[Floats, Floats]:
-        """Each rank's own work in the next steps, and of it what the step waits for."""
-        base = self._work.next(num)
-        work = base
-        for _, fault in self._active:
-            if isinstance(fault, kinds.Straggler):
-                base[:, fault.rank] *= fault.ratio
-        for _, fault in self._active:
-            if isinstance(fault, kinds.HiddenStraggler):
-                work = work.copy() if work is base else work
-                work[:, fault.rank] *= fault.ratio
-        return work, base
-
-    def _step_us(self, work: Floats, base: Floats) -> Whole:
-        cluster = self._cluster
-        one = base.max(axis=1) + cluster.step_s * (1 - cluster.busy_part)
-        for _, fault in self._active:
-            if isinstance(fault, kinds.SlowJob):
-                one *= fault.ratio
-            elif isinstance(fault, kinds.PeriodicSlow):
-                numbers = self._step + 1 + np.arange(len(one))
-                one = np.where(numbers % fault.every_steps == 0, one * fault.ratio, one)
-        one = np.maximum(one, work.max(axis=1))
-        one_us: Whole = np.rint(one * 1e6).astype(np.int64)
-        return one_us
-
     def _steps(self, work: Floats, one_us: Whole, ends_us: Whole) -> Iterator[Moment]:
         for own, one, end in zip(work.tolist(), one_us.tolist(), ends_us.tolist(), strict=True):
             yield from self._due(end)
             self._step += 1
-            loss, norm = self._losses.tell(self._step, again=self._step <= self._top_step)
-            for slot, events in self._records(own, one / 1e6, end / 1e6, loss, norm, None):
+            losses = self._losses.tell(self._step, again=self._step <= self._top_step)
+            for slot, events in self._records.of(
+                self._step, self._attempt, self.nodes, own, one / 1e6, end / 1e6, losses
+            ):
                 yield Moment(end, self.nodes[slot], events)
 
     def _last_step(self, frozen: int, own: Floats, at_us: int) -> Iterator[Moment]:
@@ -328,45 +289,15 @@ class Course:
         end_us = max(at_us, self._now_us) + 1000
         yield from self._due(end_us)
         self._step += 1
-        loss, norm = self._losses.tell(self._step, again=self._step <= self._top_step)
+        losses = self._losses.tell(self._step, again=self._step <= self._top_step)
         dur_s = (end_us - self._now_us) / 1e6
-        for slot, events in self._records(np.minimum(own, dur_s).tolist(), dur_s, end_us / 1e6, loss, norm, frozen):
+        own_s = np.minimum(own, dur_s).tolist()
+        for slot, events in self._records.of(
+            self._step, self._attempt, self.nodes, own_s, dur_s, end_us / 1e6, losses, frozen
+        ):
             if events:
                 yield Moment(end_us, self.nodes[slot], events)
         self._now_us = end_us
-
-    def _records(
-        self, own: list[float], dur_s: float, t: float, loss: float | None, norm: float | None, left_out: int | None
-    ) -> Iterator[tuple[int, list[KnownEvent]]]:
-        """A step's records, node by node."""
-        cluster = self._cluster
-        run, attempt, step, stages = cluster.run, self._attempt, self._step, self._stages
-        busy, wait = cluster.tells == "busy", cluster.tells == "wait"
-        per = cluster.ranks_per_node
-        for first in range(0, len(self._tells), per):
-            slot = first // per
-            node = self.nodes[slot]
-            told: list[KnownEvent] = [
-                Step(
-                    t=t,
-                    run=run,
-                    attempt=attempt,
-                    node=node,
-                    rank=rank,
-                    dur=dur_s,
-                    step=step,
-                    busy_s=own[rank] if busy else None,
-                    sections={"wait": max(dur_s - own[rank], 0.0)} if wait else None,
-                    stage=stages[rank],
-                )
-                for rank in range(first, min(first + per, len(self._tells)))
-                if rank != left_out
-            ]
-            if first == 0 and told and left_out != 0:
-                lead = told[0]
-                assert isinstance(lead, Step)
-                lead.loss, lead.grad_norm = loss, norm
-            yield slot, told
 
     # -- saves and evaluations ---------------------------------------------------------------------------------------
 
@@ -375,49 +306,13 @@ class Course:
         if cluster.evals is not None and self._step % cluster.evals.every_steps == 0:
             yield from self._phase("eval", cluster.evals.dur_s)
         if cluster.saves is not None and self._step % cluster.saves.every_steps == 0:
-            yield from self._save()
-
-    def _save(self) -> Iterator[Moment]:
-        cluster, saves, step = self._cluster, self._cluster.saves, self._step
-        assert saves is not None
-        who = {"run": cluster.run, "attempt": self._attempt, "node": self.nodes[0], "rank": 0, "step": step}
-        is_bad = self._num_bad_saves > 0
-        self._num_bad_saves -= is_bad
-        block_us = round(saves.block_s * self._slow_save * 1e6)
-        self._slow_save = 1.0
-        if block_us:
-            yield from self._say(CheckpointStart(t=self._now_us / 1e6, mode=saves.mode, **who))  # type: ignore[arg-type]  # as Step's
-        self._now_us += block_us
-        t = self._now_us / 1e6
-        if is_bad and saves.mode == "sync":
-            yield from self._say(CheckpointFailed(t=t, error="no space left on device", **who))  # type: ignore[arg-type]  # as above
-            return
-        yield from self._say(CheckpointSaved(t=t, dur=block_us / 1e6, mode=saves.mode, **who))  # type: ignore[arg-type]  # as above
-        if saves.mode == "sync":
-            yield from self._lands(step)
-        elif not is_bad:
-            lands_us = self._now_us + round(saves.persist_s * 1e6)
-            landed = CheckpointPersisted(t=lands_us / 1e6, dur=saves.persist_s, **who)  # type: ignore[arg-type]  # as above
-            heapq.heappush(self._later, (lands_us, next(self._order), Moment(lands_us, self.nodes[0], [landed])))
-
-    def _lands(self, step: int) -> Iterator[Moment]:
-        if step not in self._landed:
-            self._landed.append(step)
-        saves = self._cluster.saves
-        assert saves is not None
-        while saves.num_kept is not None and len(self._landed) > max(saves.num_kept, 1):
-            oldest = self._landed.pop(0)
-            t = self._now_us / 1e6
-            deleted = CheckpointDeleted(
-                t=t, run=self._cluster.run, attempt=self._attempt, node=self.nodes[0], rank=0, step=oldest
-            )
-            yield Moment(self._now_us, self.nodes[0], [deleted])
+            self._now_us = yield from self._saving.save(self._step, self._now_us, self._attempt, self.nodes[0])
 
     # -- faults that don't stop it -----------------------------------------------------------------------------------
 
     def _faults_due(self) -> Generator[Moment, None, _Stopped | None]:
         """Begin and end what is due by now; gives what stops training."""
-        self._active = [(end_us, fault) for end_us, fault in self._active if end_us > self._now_us]
+        self._pace.end_by(self._now_us)
         if self._rollback_us <= self._now_us:
             yield from self._roll_back()
         while self._pending:
@@ -439,10 +334,10 @@ class Course:
         slot = None
         match fault:
             case kinds.Straggler() | kinds.HiddenStraggler():
-                self._active.append((end_us, fault))
+                self._pace.begin(fault, end_us)
                 slot = fault.rank // self._cluster.ranks_per_node
             case kinds.SlowJob() | kinds.PeriodicSlow():
-                self._active.append((end_us, fault))
+                self._pace.begin(fault, end_us)
             case kinds.LossSpike():
                 self._losses.spike(self._step, fault)
             case kinds.HiddenNan():
@@ -450,9 +345,9 @@ class Course:
                 if fault.rollback_after_s is not None:
                     self._rollback_us = now_us + round(fault.rollback_after_s * 1e6)
             case kinds.CheckpointNeverLands():
-                self._num_bad_saves += fault.num
+                self._saving.num_bad += fault.num
             case kinds.SlowSave():
-                self._slow_save = fault.ratio
+                self._saving.slow = fault.ratio
             case kinds.NodePause():
                 self._extra_us, self._stalled = round(fault.for_s * 1e6), self._slot(fault.node)
                 slot = self._stalled
@@ -466,10 +361,11 @@ class Course:
         bad = self._losses.heal()
         if bad is None:
             return
-        self._landed = [step for step in self._landed if step < bad]
-        to_step = self._landed[-1] if self._landed else 0
+        self._saving.drop_from(bad)
+        to_step = self._saving.newest
         self._top_step = max(self._top_step, self._step)
-        yield from self._due(self._now_us, forget_saves=True)
+        self._saving.forget_after(self._now_us)
+        yield from self._due(self._now_us)
         run, attempt, node = self._cluster.run, self._attempt, self.nodes[0]
         yield from self._say(
             Rollback(t=self._now_us / 1e6, run=run, attempt=attempt, node=node, rank=0, to_step=to_step, reason="nan")
@@ -503,16 +399,7 @@ class Course:
         yield from self._due(self._now_us)
         yield self._moment(self._now_us, event, slot)
 
-    def _due(self, at_us: int, *, forget_saves: bool = False) -> Iterator[Moment]:
-        """Saves that land until then. ``forget_saves``: what has not landed by now never will."""
-        if forget_saves:
-            self._later = [each for each in self._later if each[0] <= self._now_us]
-            heapq.heapify(self._later)
-        while self._later and self._later[0][0] <= at_us:
-            _, _, moment = heapq.heappop(self._later)
-            yield moment
-            persisted = moment.events[0]
-            assert isinstance(persisted, CheckpointPersisted)
-            was_us, self._now_us = self._now_us, moment.at_us
-            yield from self._lands(persisted.step)
-            self._now_us = was_us
+    def _due(self, at_us: int) -> Iterator[Moment]:
+        """Saves that land until then."""
+        if self._saving.next_us <= at_us:
+            yield from self._saving.due(at_us, self._attempt, self.nodes[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 from tachograph_agent.events import CATEGORIES
@@ -14,6 +14,9 @@ _Above0 = Annotated[float, Meta(gt=0, le=1e9)]
 _Rank = Annotated[int, Meta(ge=0)]
 _Ratio = Annotated[float, Meta(gt=1, le=1000)]
 _Whole = Annotated[int, Meta(ge=1)]
+
+NEVER_US: Final = 2**62
+"""The end of what lasts, and the time of what doesn't come."""
 
 NanKind = Literal["nan", "missing", "frozen", "zero"]
 
