@@ -265,6 +265,7 @@ class Recorder:
     def _next_second(self, now_ns: int) -> tuple[int, bytes]:
         """When the present second began, on the monotonic clock, and the head of its step lines."""
         seconds, since_ns = divmod(now_ns + self._offset_ns, 1_000_000_000)
+        self._mend()
         self._second = (now_ns - since_ns, b"%s%d." % (self._step_head, seconds))
         return self._second
 
@@ -303,6 +304,7 @@ class Recorder:
         if file is None:
             return
         try:
+            self._mend()
             now_ns = time.monotonic_ns()
             if kind in ENDS_A_STRETCH or (kind == "phase" and fields.get("name") != "data_wait"):
                 self._last_end_ns = now_ns
@@ -313,6 +315,11 @@ class Recorder:
                 self._mind_the_gap()
         except Exception:  # noqa: BLE001 - see step_done
             self._refuse(kind)
+
+    def _mend(self) -> None:
+        """Once a second, and before anything that is no step: is the file still there?"""
+        if self._file is not None and self._file.mend():
+            log.warning("tachograph: the spool file of rank %d was deleted; goes on in a new one", self.identity.rank)
 
     def _refuse(self, kind: str) -> None:
         """An event that can't be written as a line is counted like one that the disk refused."""

@@ -78,6 +78,7 @@ class Loop:
         self.own = own or OwnEvents(spool, node, unix_clock)
         self.positions = Positions.load(state_directory / "positions.json")
         self.follower = Follower(spool, self.positions.marks, self.own.is_ours)
+        self.follower.on_lost = lambda path, lines: self.drop(lines, f"{path} was deleted before it was sent")
         self.liveness = Liveness(self.follower, self.own)
         self.backoff = Backoff(chance or random.Random())
         self.status = Status()

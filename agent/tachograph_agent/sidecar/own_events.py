@@ -44,6 +44,7 @@ class OwnEvents:
             try:
                 if self._file is None:
                     self._file = RankFile(self._spool, self._directory, 0, OWN_SEGMENT_BYTES)
+                self._file.mend()
                 is_kept = self._file.append(lines)
                 self.is_full = not is_kept and self._file.is_full
             except OSError as error:

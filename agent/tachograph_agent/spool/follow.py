@@ -82,6 +82,8 @@ class Follower:
         self.problems: dict[str, str] = {}
         """By path, what can't be read and why; each is said once."""
         self.num_torn_lines = 0
+        self.on_lost: Callable[[Path, bytes], None] = lambda _, __: None
+        """Given the path and the lines of a segment that was deleted before they were read."""
         self._marks = marks
         self._is_ours = is_ours
         self._last_read = ""
@@ -97,7 +99,7 @@ class Follower:
                 for attempt in self._directories(user):
                     self._look_into(user, attempt, seen)
         for name in [name for name in self.followed if name not in seen]:
-            self._let_go(name)
+            self._gone(name)
         if self._is_whole:
             for name in [name for name in self._marks if name not in seen]:
                 del self._marks[name]
@@ -174,7 +176,15 @@ class Follower:
         self.problems.setdefault(name, f"{segment.path} was replaced or cut; it is read from its start again")
         self._marks.pop(name, None)
         if name in self.followed:
-            self._let_go(name)
+            self._gone(name)
+
+    def _gone(self, name: str) -> None:
+        """A segment that somebody deleted. A writer that lives takes what is in it along; a dead one's is lost here."""
+        followed = self.followed[name]
+        size = os.fstat(followed.descriptor).st_size
+        if size > followed.read and not self.is_written(followed):
+            self.on_lost(followed.segment.path, os.pread(followed.descriptor, size - followed.read, followed.read))
+        self._let_go(name)
 
     def _let_go(self, name: str) -> None:
         followed = self.followed.pop(name)

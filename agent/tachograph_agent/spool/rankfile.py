@@ -14,12 +14,14 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from os import write
 from pathlib import Path
 
 from tachograph_agent.spool.layout import make_directory, open_to_append, refuse_foreign, segment_path, segments_in
 
 SEGMENT_BYTES = 16 * 1024 * 1024
+COPY_BYTES = 1024 * 1024
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,6 +31,8 @@ class RankFile:
     def __init__(self, spool: Path, directory: Path, rank: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         refuse_foreign_spool(spool)
         make_directory(spool, directory)
+        self._spool = spool
+        self._mending = threading.Lock()
         self._directory = directory
         self._rank = rank
         self._segment_bytes = segment_bytes
@@ -66,6 +70,39 @@ class RankFile:
         self._room -= written
         if self._room <= 0:
             self._next_segment()
+        return True
+
+    def mend(self) -> bool:
+        """Go on in a new file where somebody deleted or replaced this one, and take along what was in it.
+
+        True if that was so and is done. Cheap, but a system call: to be asked now and then, not with each line. While
+        no new file can be made it is False, and what is written meanwhile comes along later.
+        """
+        try:
+            if self.descriptor < 0 or os.fstat(self.descriptor).st_nlink > 0:
+                return False
+        except OSError:
+            return False
+        if not self._mending.acquire(blocking=False):
+            return False  # another thread is at it
+        try:
+            return self._move()
+        finally:
+            self._mending.release()
+
+    def _move(self) -> bool:
+        old = self.descriptor
+        try:
+            make_directory(self._spool, self._directory)
+            self._open_next()
+        except OSError:
+            return False
+        # What has no name any more can still be read by whoever has it open. The collector knows what it has.
+        with contextlib.suppress(OSError), Path(f"/proc/self/fd/{old}").open("rb") as gone:
+            while part := gone.read(COPY_BYTES):
+                self._room -= write(self.descriptor, part)
+        with contextlib.suppress(OSError):
+            os.close(old)
         return True
 
     def _next_segment(self) -> None:

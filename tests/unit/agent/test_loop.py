@@ -164,6 +164,30 @@ def test_gap_of_a_batch_that_is_lost_is_told_to_each_run_in_it(tmp_path: Path) -
     assert {run: gap["dropped"] for run, gap in gaps.items()} == {"lab/run": 3, "lab/other": 1}
 
 
+@pytest.mark.parametrize("harm", ["deleted", "replaced"])
+def test_file_of_a_dead_rank_that_is_taken_away_before_it_was_read_is_counted_and_told_by_a_gap(
+    tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = dead_file(tmp_path / "spool", step(1))
+    collector = Collector()
+    loop = loop_of(tmp_path / "spool", tmp_path / "state", collector)
+    run_dry(loop)
+    path = dead_file(tmp_path / "spool", step(2))
+    loop.follower.poll()  # seen, and not read yet
+    with path.open("ab") as file:
+        file.write(step(3) + event("checkpoint.persisted", 4, step=3))
+    path.unlink()
+    if harm == "replaced":
+        dead_file(tmp_path / "spool", step(7), END)
+    run_dry(loop, 100.0)
+    (gap,) = [told for told in collector.events if told["kind"] == "gap"]
+    assert (gap["run"], gap["dropped"]) == ("lab/run", 3)
+    assert "was deleted before it was sent" in gap["detail"]
+    assert dict(loop.counters.dropped) == {"step": 2, "lifecycle": 1}
+    assert "3 events are lost" in caplog.text
+    assert collector.steps() == ([1, 7] if harm == "replaced" else [1])
+
+
 def test_positions_that_cannot_be_written_stop_nothing(tmp_path: Path) -> None:
     dead_file(tmp_path / "spool", step(1), END)
     (tmp_path / "state").write_text("in the way")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import math
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tachograph_agent.spool import rankfile
 
 
 @pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty spool, and an environment that tells nothing else."""
     for name in list(os.environ):
         if name.startswith(("TACHOGRAPH", "SLURM", "TORCHELASTIC", "OMPI", "PMI")):
@@ -225,6 +225,58 @@ def test_full_segment_is_followed_by_the_next(spool: Path, monkeypatch: pytest.M
     files = sorted(spool.glob("u*/*/rank-*.jsonl"))
     assert len(files) > 3
     assert [event.step for event in events(spool)] == list(range(1, 20))  # type: ignore[union-attr]  # steps
+
+
+@pytest.mark.parametrize("harm", ["deleted", "directory deleted", "replaced", "replaced by a link"])
+def test_file_that_is_taken_away_under_its_feet_is_written_anew_with_all_that_was_in_it(
+    spool: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: str
+) -> None:
+    recorder = make(start=False)
+    for number in range(1, 4):
+        recorder.step_done(number)
+    (path,) = spool.glob("u*/*/rank-*.jsonl")
+    secret = tmp_path / "secret"
+    secret.touch()
+    if harm == "directory deleted":
+        shutil.rmtree(path.parent)
+    else:
+        path.unlink()
+    if harm == "replaced":
+        path.write_bytes(b"another's\n")
+    elif harm == "replaced by a link":
+        path.symlink_to(secret)
+    recorder.step_done(4)
+    with recorder.phase("eval"):
+        recorder.step_done(5)
+    (anew,) = [file for file in spool.glob("u*/*/rank-*.jsonl") if file != path]
+    told = [decode(line) for line in anew.read_bytes().splitlines()]
+    assert [event.step for event in told if isinstance(event, Step)] == [1, 2, 3, 4, 5]
+    assert [event.kind for event in told if not isinstance(event, Step)] == ["phase.start", "phase"]
+    assert secret.read_bytes() == b""
+    assert caplog.text.count("was deleted") == 1
+
+
+def test_file_that_is_taken_away_is_missed_within_a_second_of_steps(spool: Path) -> None:
+    recorder = make(start=False)
+    recorder.step_done(1)
+    (path,) = spool.glob("u*/*/rank-*.jsonl")
+    path.unlink()
+    recorder._second = (recorder._second[0] - 10**9, recorder._second[1])  # a second goes by
+    recorder.step_done(2)
+    assert [event.step for event in events(spool)] == [1, 2]  # type: ignore[union-attr]  # steps
+
+
+def test_spool_that_is_gone_ends_no_training_and_what_was_written_meanwhile_comes_when_it_is_back(spool: Path) -> None:
+    there = spool / "spool"
+    there.mkdir()
+    recorder = make(start=False, spool=there)
+    recorder.step_done(1)
+    shutil.rmtree(there)
+    recorder.rollback(0)
+    recorder.step_done(2)
+    there.mkdir()
+    recorder.run_end()
+    assert [event.kind for event in events(there)] == ["step", "rollback", "step", "run.end"]
 
 
 def run_script(spool: Path, script: str) -> subprocess.CompletedProcess[str]:
