@@ -13,6 +13,9 @@ _VARIABLES: Final = {
 }
 """Where the choices come from instead."""
 
+_OF_LEDGER: Final = {"ledger", "origin"}
+"""Choices that only questions for the ledger need; without one, live panels are of live runs."""
+
 _PUSHED: Final[Json] = {
     "name": "Incidents",
     "datasource": {"type": "grafana", "uid": "-- Grafana --"},
@@ -27,7 +30,7 @@ _PUSHED: Final[Json] = {
 def without_ledger(board: Json) -> Json:
     """The same board without a question for PostgreSQL."""
     page = next(link["url"] for link in board["links"] if link["type"] == "link")
-    variables = [_variable(each) for each in board["templating"]["list"] if each["name"] != "ledger"]
+    variables = [_variable(each) for each in board["templating"]["list"] if each["name"] not in _OF_LEDGER]
     asked = any(each["datasource"] == LEDGER for each in board["annotations"]["list"])
     notes = [each for each in board["annotations"]["list"] if each["datasource"] != LEDGER]
     notes += [_PUSHED] if asked else []
@@ -41,11 +44,16 @@ def without_ledger(board: Json) -> Json:
 
 def _panel(panel: Json, page: str) -> Json:
     if panel.get("datasource") != LEDGER:
-        return panel
+        targets = [_of_live_runs(each) for each in panel.get("targets", [])]
+        return panel | ({"targets": targets} if targets else {})
     url = panel["links"][0]["url"] if panel.get("links") else page
     kept = {key: panel[key] for key in ("id", "gridPos", "title", "description")}
     said = f"[{panel['title']}]({url}) is on Tachograph's page: Grafana can't read the collector's SQLite."
     return kept | {"type": "text", "options": {"mode": "markdown", "content": said}}
+
+
+def _of_live_runs(target: Json) -> Json:
+    return target | {"expr": target["expr"].replace('origin=~"|$origin"', 'origin=""')} if "expr" in target else target
 
 
 def _variable(variable: Json) -> dict[str, Any]:

@@ -71,9 +71,10 @@ def inhibited(alertmanager: Alertmanager, run: str, told: list[dict[str, str]]) 
     return {each["labels"]["alertname"] for each in found if each["status"]["inhibitedBy"]}
 
 
-def test_a_stalled_run_is_told_once(alertmanager: Alertmanager) -> None:
-    together = ["TachographRunStalled", "TachographGoodputBelowTarget", "TachographCheckpointOverdue", "TachographNaN"]
-    quiet = inhibited(alertmanager, "a", [{"alertname": name} for name in together])
+@pytest.mark.parametrize("cause", ["TachographRunStalled", "TachographRunDown", "TachographRestartLoop"])
+def test_a_run_that_makes_no_step_is_told_once(alertmanager: Alertmanager, cause: str) -> None:
+    together = [cause, "TachographGoodputBelowTarget", "TachographCheckpointOverdue", "TachographNaN"]
+    quiet = inhibited(alertmanager, cause, [{"alertname": name} for name in together])
     assert quiet == {"TachographGoodputBelowTarget", "TachographCheckpointOverdue"}
 
 

@@ -79,8 +79,16 @@ def node_variable() -> Template:
 
 
 def origin_variable() -> Template:
-    """Which runs count: what is rehearsed or replayed is in no total unless asked for."""
-    return Template(name="origin", label="Runs", query="live,rehearsal,replay", default="live", type="custom")
+    """Which runs count: live ones, unless others are asked for or there are no live ones; none are mixed in a total.
+
+    Grafana takes the first that there is. So a fleet's board shows its live runs, and that of a collector which was set
+    up for a look at a rehearsal shows the rehearsal, not nothing.
+    """
+    query = (
+        "SELECT b.origin FROM books b GROUP BY b.origin "
+        "ORDER BY array_position(ARRAY['live', 'rehearsal', 'replay'], b.origin::text) LIMIT 10"
+    )
+    return Template(name="origin", label="Runs", query=query, dataSource=LEDGER, refresh=1, sort=0)
 
 
 def target_variable() -> Template:

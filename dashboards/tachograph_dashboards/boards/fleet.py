@@ -39,9 +39,12 @@ def fleet(public_url: str | None = None) -> Dashboard:
                 4,
                 number(
                     "Runs under way",
-                    "Live runs that a collector folds now. Fewer than you started: their agents send nothing, or no "
-                    "collector holds them (board Tachograph).",
-                    prom('count(max by (run) (tachograph_run_info{status="running", origin=""})) or vector(0)'), "none",
+                    "Live runs that a collector folds now, and rehearsals where those are chosen. Fewer than you "
+                    "started: their agents send nothing, or no collector holds them (board Tachograph).",
+                    prom(
+                        'count(max by (run) (tachograph_run_info{status="running", origin=~"|$origin"})) or vector(0)'
+                    ),
+                    "none",
                 ),
                 number(
                     "Goodput in this time",
@@ -63,10 +66,11 @@ def fleet(public_url: str | None = None) -> Dashboard:
                 ),
                 number(
                     "Open critical incidents",
-                    "Of live runs. Any: open the run in the list below; its board says what to do.",
+                    "Of live runs, and of rehearsals where those are chosen. Any: open the run in the list below; its "
+                    "board says what to do.",
                     prom(
                         "sum(max by (run, detector) "
-                        '(tachograph_incidents_open{severity="critical", origin=""})) or vector(0)'
+                        '(tachograph_incidents_open{severity="critical", origin=~"|$origin"})) or vector(0)'
                     ),
                     "none", steps=((None, GOOD), (1, BAD)),
                 ),
@@ -196,7 +200,7 @@ def fleet(public_url: str | None = None) -> Dashboard:
                 ),
                 levels(
                     "Work at risk",
-                    "What a failure now would lose, by live run. More than two intervals between saves: saves don't "
+                    "What a failure now would lose, by run. More than two intervals between saves: saves don't "
                     "land; see TachographCheckpointOverdue.",
                     prom("topk(12, max by (run) (tachograph_run_at_risk_seconds))", "{{run}}"), "s",
                 ),

@@ -27,7 +27,7 @@ PUBLIC_URL = "https://tachograph.example"
 WITHIN_S = 90
 NUM_MORE = 300
 SLOW = 3
-ASKED = grafana_macros.Asked(0, 0, {"run": RUN, "node": NODE, "target": "0.9"})
+ASKED = grafana_macros.Asked(0, 0, {"run": RUN, "node": NODE, "target": "0.9", "origin": "live"})
 QUESTIONS = [
     pytest.param(target["expr"], id=f"{name}: {panel['title']} {place}")
     for name, board in boards().items()
@@ -103,6 +103,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.mark.parametrize("expr", QUESTIONS)
 def test_every_live_panel_shows_something(prometheus: Prometheus, expr: str) -> None:
     assert prometheus.asked(ASKED.promql(expr))
+
+
+def test_runs_that_are_under_way_are_counted_by_what_is_chosen(prometheus: Prometheus) -> None:
+    [count] = [str(each.values[0]) for each in QUESTIONS if each.id == "fleet: Runs under way 0"]
+    [told] = prometheus.asked(ASKED.promql(count))
+    assert told["value"][1] == "1"
 
 
 @pytest.mark.parametrize("told", RECORDINGS, ids=lambda told: told.record)

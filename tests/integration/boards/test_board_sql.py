@@ -69,7 +69,22 @@ def test_annotations_are_regions_of_the_run(world: World, name: str) -> None:
 @pytest.mark.parametrize("question", VARIABLES)
 def test_variables_offer_what_there_is_and_nothing_of_others(world: World, question: str) -> None:
     _, rows = answered(world, question)
-    assert set(rows) in ({(RUN,), (AGAIN,), (f"{AGAIN}#2",)}, {(NODE,)})
+    assert set(rows) in ({(RUN,), (AGAIN,), (f"{AGAIN}#2",)}, {(NODE,)}, {("live",)})
+
+
+@pytest.mark.parametrize(
+    ("there", "offered"),
+    [
+        (["replay", "live", "rehearsal"], ["live", "rehearsal", "replay"]),
+        (["replay", "rehearsal"], ["rehearsal", "replay"]),
+    ],
+)
+def test_live_runs_are_chosen_unless_there_are_only_others(world: World, there: list[str], offered: list[str]) -> None:
+    [question] = {str(each.values[0]) for each in VARIABLES if str(each.id).endswith(": origin")}
+    books = "WITH books (origin) AS (VALUES " + ", ".join(f"('{each}'::varchar)" for each in there) + ") "
+    with world.as_grafana() as connection:
+        rows = connection.execute(books + question).fetchall()  # type: ignore[call-overload, unused-ignore] # as above
+    assert [row[0] for row in rows] == offered
 
 
 def test_a_second_run_of_a_name_is_a_run_of_its_own(world: World) -> None:

@@ -191,6 +191,8 @@ def test_a_public_url_that_is_told_is_written_into_the_boards() -> None:
 def test_without_a_ledger_its_panels_are_links_to_the_page_and_nothing_asks_it(name: str) -> None:
     made, whole = boards(with_ledger=False)[name], MADE[name]
     assert LEDGER["uid"] not in json.dumps(made)
+    assert "origin}" not in json.dumps(made)
+    assert "$origin" not in json.dumps(made)
     for note in made["annotations"]["list"]:
         assert note["target"]["tags"] == ["tachograph", "run:$run"], "those of the collector's own sink"
     assert len(made["annotations"]["list"]) == bool(whole["annotations"]["list"])
