@@ -123,7 +123,7 @@ class Culprits:
                         "num_windows_flagged": int(state.flags[:, worst].sum()),
                     },
                 ),
-                advice=None if node is None else _drain(node, per_day),
+                advice=_drain(f"the node of rank {rank}" if node is None else node, per_day),
                 node=node,
                 rank=rank if subject.startswith("rank") else None,
                 cost=course.cost(lost_s, "steps that are slower for it, times the whole job"),
@@ -157,6 +157,7 @@ class Culprits:
                         "impact_of_step": None if np.isnan(impact) else impact,
                     },
                 ),
+                advice="look for what they share, such as a pipeline stage, a kind of GPU, a rack or their data",
                 cost=self._course.cost(
                     impact * (at_us - since_us) / 1e6, "steps that are slower for the slowest of them, times the job"
                 ),
@@ -197,6 +198,7 @@ class Culprits:
                         unit="ranks",
                         more={"ranks": sorted(culprits)},
                     ),
+                    advice="let all ranks collect garbage at the same steps, and see whether data comes in time",
                 ),
             )
         elif not culprits:

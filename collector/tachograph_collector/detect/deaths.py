@@ -17,6 +17,7 @@ NAME: Final = "dead_node"
 RENEW_US: Final = 60 * SECOND_US
 """An open incident says so often what it has cost by now."""
 BASIS: Final = "time that training stood still since the last step"
+NEVER_HEARD: Final = "see whether its agent runs and reaches this collector ('tachograph-agent check' on the node says)"
 
 
 class Deaths:
@@ -76,7 +77,7 @@ class Deaths:
             evidence=evidence,
             attempt=attempt,
             node=node,
-            advice=_advice(node) if severity == "critical" else None,
+            advice=_advice(node) if severity == "critical" else NEVER_HEARD,
         )
         self.num_verdicts += 1
         self._keep(structs.replace(incident, cost=_cost(incident, at_us, last_step_us)))

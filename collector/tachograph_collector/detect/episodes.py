@@ -63,6 +63,7 @@ class Episodes:
             return
         cost_s = float(rows.state.brief_cost_s[place]) * rows.state.every
         num = int(rows.state.brief_steps[place])
+        where = "" if node is None else f" on {node}"
         self._board.say(
             at_us,
             Verdict(
@@ -70,7 +71,7 @@ class Episodes:
                 subject=f"rank {rank}",
                 severity="warning",
                 since_us=int(rows.state.brief_since_us[place]),
-                summary=f"rank {rank} held the others up for {num} steps: {cost_s:.1f} s in all",
+                summary=f"rank {rank}{where} held the others up for {num} steps: {cost_s:.1f} s in all",
                 evidence=Evidence(
                     value=float(num),
                     threshold=float(self._settings.episode_k),
@@ -78,6 +79,7 @@ class Episodes:
                     unit="steps",
                     more={"cost_s": cost_s, "cost_gpu_hours": self._course.gpu_hours(cost_s)},
                 ),
+                advice=f"nothing, if it stays at this; see what else ran{where or ' there'} then if it comes again",
                 node=node,
                 rank=rank,
                 cost=self._course.cost(cost_s, "time that the others waited for it"),

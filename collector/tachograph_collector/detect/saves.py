@@ -383,7 +383,7 @@ class SavesDetector:
         since_us: int,
         summary: str,
         evidence: Evidence,
-        advice: str | None = None,
+        advice: str,
         cost: Cost | None = None,
     ) -> None:
         self._board.say(

@@ -46,7 +46,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Where the stretch of time began that it is about."""
     summary: str
     evidence: Evidence
-    advice: str | None = None
+    advice: str
+    """What to do, for who is woken by it."""
     node: str | None = None
     rank: int | None = None
     cost: Cost | None = None
