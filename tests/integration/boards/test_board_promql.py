@@ -108,7 +108,8 @@ def test_every_live_panel_shows_something(prometheus: Prometheus, expr: str) -> 
 def test_runs_that_are_under_way_are_counted_by_what_is_chosen(prometheus: Prometheus) -> None:
     [count] = [str(each.values[0]) for each in QUESTIONS if each.id == "fleet: Runs under way 0"]
     [told] = prometheus.asked(ASKED.promql(count))
-    assert told["value"][1] == "1"
+    live = prometheus.asked('tachograph_run_info{status="running", origin=""}')
+    assert int(told["value"][1]) == len({each["metric"]["run"] for each in live}) > 0
 
 
 @pytest.mark.parametrize("told", RECORDINGS, ids=lambda told: told.record)

@@ -12,6 +12,7 @@ from typing import Any
 import compose_spec
 import pytest
 import yaml
+from tachograph_collector.service.settings import PREFIX, load, options
 
 REPOSITORY = Path(__file__).parents[3]
 TOLD: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
@@ -108,6 +109,19 @@ def test_every_variable_has_a_default_and_is_explained() -> None:
     used = set(re.findall(r"(?<!\$)\$\{([A-Z_]+):-[^}]*\}", text))
     assert used == set(re.findall(r"(?<!\$)\$\{([A-Z_]+)", text))
     assert used == set(re.findall(r"^([A-Z_]+)=", (REPOSITORY / ".env.example").read_text(), re.MULTILINE))
+
+
+def test_every_variable_and_setting_that_a_collector_is_given_is_one_that_it_reads() -> None:
+    known = {each.variable for each in options().values()} | {f"{PREFIX}CONFIG"}
+    for name in ("collector", "collector-2", "prepare"):
+        given = {variable for variable in SERVICES[name]["environment"] if variable.startswith(PREFIX)}
+        assert given
+        assert given <= known
+    environment = {
+        key: re.sub(r"\$\{\w+:-(.*?)\}", r"\1", told) for key, told in SERVICES["collector"]["environment"].items()
+    }
+    settings = load({}, environment, REPOSITORY / "deploy/compose/collector.toml")
+    assert (settings.port, settings.public_url, settings.metrics_rehearsals) == (8420, "http://localhost:8420", True)
 
 
 def test_the_image_holds_what_exists_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
