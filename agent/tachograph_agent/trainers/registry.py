@@ -6,6 +6,7 @@ that reads nothing pays nothing. To add a format, write its module and name it h
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Final, cast
@@ -123,8 +124,10 @@ def is_binary(head: bytes) -> bool:
 
 
 def known(name: str) -> str:
-    """``name`` if it is a format; raises ``ReadingError`` with the list if it is none."""
+    """``name`` if it is a format; raises ``ReadingError`` with what may be meant, else the list, if it is none."""
     names = formats()
     if name not in names:
-        raise ReadingError(f"format {name!r} is not known; known are {', '.join(names)}")
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}? ('tachograph formats' lists them)" if near else f"known are {', '.join(names)}"
+        raise ReadingError(f"format {name!r} is not known; {hint}")
     return name

@@ -7,6 +7,7 @@ durations of steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, Literal
 
@@ -45,7 +46,7 @@ def framed(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
     """
     begins_at: float | None = None
     saves_seen = False
-    for event in _on_one_clock(_without_empty_starts(events, context), context):
+    for event in _noting_norms(_on_one_clock(_without_empty_starts(events, context), context), context):
         event.run = context.run
         if event.dur is not None and not 0.0 <= event.dur < LONGEST_DURATION_SECONDS:  # also True for NaN
             context.note(f"A duration of {event.dur:g} s can't be right: it is taken as unknown.")
@@ -87,6 +88,23 @@ def _on_one_clock(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyE
                 behind_s += moved_s
             last = event
         yield event
+
+
+def _noting_norms(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:
+    """The events; a note where gradient norms are no numbers and the loss, which looks well, hides it."""
+    num_records = num_bad = first = 0
+    for event in events:
+        if isinstance(event, Step):
+            num_records += 1
+            if event.grad_norm is not None and not math.isfinite(event.grad_norm) and math.isfinite(event.loss or 0.0):
+                first = first if num_bad else event.step
+                num_bad += 1
+        yield event
+    if num_bad > 1:  # a single one is what loss scaling does now and then
+        context.note(
+            f"The gradient norm is no number in {num_bad} of {num_records} records, first at step {first}, while the "
+            "loss still was one: look at it, unless loss scaling skipped those steps."
+        )
 
 
 def _without_empty_starts(events: Iterable[AnyEvent], context: Context) -> Iterator[AnyEvent]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import urllib3
 
 from tachograph_collector.doctor.place import Place
+from tachograph_collector.doctor.variables import is_address
 from tachograph_collector.report.text import visible
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -54,8 +55,11 @@ class Asked:
 
 
 def ask(place: Place) -> Asked:
-    """Ask; never raises. Two requests, tried once."""
+    """Ask; never raises. Two requests, tried once; none where the address is none, which could name another host."""
     token, token_error = _token(place)
+    if not is_address(place.collector):
+        nothing = Reply(error="no address")
+        return Asked(place, nothing, nothing, bool(token), token_error)
     try:
         pool = urllib3.PoolManager(
             retries=False,

@@ -39,6 +39,13 @@ def levels(look: Callable[[Asked], Iterable[Finding]], what: Asked) -> list[str]
     return [each.level for each in look(what)]
 
 
+@pytest.mark.parametrize("url", ["nonsense", "localhost:8420", "http://", "ftp://x", "http://a:b", "http://h:99999"])
+def test_what_is_no_address_is_said_to_be_none_and_no_host_is_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib3.PoolManager", lambda **_: pytest.fail("a host was asked"))
+    (told,) = reach.look(asked.ask(place({}, collector=url)))
+    assert (told.level, "is no address" in told.found) == ("fail", True)
+
+
 def test_a_collector_that_is_well_has_nothing_amiss() -> None:
     for look in (reach.look, tls.look, token.look, schema.look, lag.look, offset.look):
         assert levels(look, answered()) == ["ok"]

@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 
 import adapter_runs
+import pytest
 import samples_consoles as samples
 from adapter_runs import of, read, steps
 from tachograph_agent.trainers.composer import Composer
@@ -44,6 +45,21 @@ def test_mmengine_a_norm_that_is_nan_leaves_the_loss_as_it_is() -> None:
     assert step.loss == 3.0
     assert step.grad_norm is not None
     assert math.isnan(step.grad_norm)
+
+
+@pytest.mark.parametrize(("num_bad", "noted"), [(1, []), (2, ["2 of 9 records, first at step 80"])])
+def test_norms_that_are_no_numbers_beside_a_loss_that_is_one_are_noted(num_bad: int, noted: list[str]) -> None:
+    norms = ["1.0"] * (9 - num_bad) + ["nan"] * num_bad
+    lines = [
+        f"2030/01/02 03:00:{number:02d} - mmengine - INFO - Epoch(train) [1][{10 * number}/735]  lr: 2e-04  "
+        f"time: 0.1  loss: 2.5  grad_norm: {norm}"
+        for number, norm in enumerate(norms, start=1)
+    ]
+    _, context = read(MMEngine(), "\n".join(lines))
+    told = [note for note in context.notes if "gradient norm" in note]
+    assert len(told) == len(noted)
+    for note, words in zip(told, noted, strict=True):
+        assert words in note
 
 
 def test_mmengine_without_a_year_says_which_was_taken() -> None:

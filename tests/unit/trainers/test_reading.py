@@ -172,6 +172,8 @@ def test_names_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
         open_log([tmp_path / "gone.log"])
     with pytest.raises(ReadingError, match="format 'klingon' is not known; known are events"):
         open_log([tmp_path], format="klingon")
+    with pytest.raises(ReadingError, match="format 'megatro' is not known; did you mean megatron"):
+        open_log([tmp_path], format="megatro")
     with pytest.raises(ReadingError, match="no log was named"):
         open_log([])
 
