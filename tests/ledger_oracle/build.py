@@ -85,3 +85,8 @@ class Log:
     def rollback(self, t: float, to_step: int, reason: str | None = "loss_spike", **fields: Any) -> Log:
         """rollback"""
         return self.own("rollback", t, to_step=to_step, reason=reason, **fields)
+
+
+def simple() -> Log:
+    """Ten steps from second 10 to second 30, a save to second 35."""
+    return Log().start(0).up(0, resume=0).steps(10, 1, 10).save(10, 30, 35)
