@@ -1,26 +1,19 @@
-"""The query routes, on both databases: what they answer is what the ledger says of the same events."""
+"""The query routes of one run, on both databases: what they answer is what the ledger says of the same events."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import stored_runs
 from app_client import AppClient
-from httpx import Response
 from no_keeper import NoKeeper
+from run_questions import HOUR, at, pages, problem, recorded_run, short_run, told
 from sqlalchemy import insert
 from stored_runs import Booked
-from tachograph_agent.events import AnyEvent, Failure, RunEnd, RunStart, Step, decode
+from tachograph_agent.events import AnyEvent, Failure, RunStart, Step
 from tachograph_collector.report.json_report import run_object
 from tachograph_collector.report.model import Window
 from tachograph_collector.report.windows import clip
@@ -31,15 +24,6 @@ from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import nodes
 
-RECORDED = Path(__file__).parents[2] / "examples" / "recorded_run.jsonl"
-HOUR = 3600.0
-
-
-@pytest.fixture(scope="module")
-def recorded() -> list[AnyEvent]:
-    """A run of days with failures, rollbacks and asynchronous saves."""
-    return [decode(line) for line in RECORDED.read_bytes().splitlines()]
-
 
 @pytest.fixture
 def client(database: Database) -> Iterator[AppClient]:
@@ -47,43 +31,9 @@ def client(database: Database) -> Iterator[AppClient]:
         yield client
 
 
-def at(name: str, rest: str = "") -> str:
-    return f"/v1/runs/{quote(name, safe='')}{rest}"
-
-
-def told(response: Response, status: int = 200) -> Any:
-    assert response.status_code == status, response.text
-    return response.json()
-
-
-def problem(response: Response, status: int) -> str:
-    """The detail of a problem of that status."""
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["status"] == status
-    return str(body["detail"])
-
-
-def short_run(name: str = "llama", start: float = 1_772_323_200.0, price: float | None = 2.0) -> list[AnyEvent]:
-    """Two hours of 4 GPUs: a step a minute, a failure after an hour, twenty steps lost, ten minutes until back."""
-    events: list[AnyEvent] = [RunStart(t=start, run=name, world_size=4, price_per_gpu_hour=price)]
-    for step in range(1, 61):
-        events += [
-            Step(
-                t=start + 60 * step, run=name, attempt=0, node="n0", rank=rank, step=step, dur=60.0, loss=9 - step / 60
-            )
-            for rank in (0, 1)
-        ]
-    events.append(Failure(t=start + HOUR + 1, run=name, category="gpu", node="n0", rank=1))
-    again = start + HOUR + 600
-    for step in range(41, 91):
-        events += [
-            Step(t=again + 60 * (step - 40), run=name, attempt=1, node="n1", rank=rank, step=step, dur=60.0)
-            for rank in (0, 1)
-        ]
-    events.append(RunEnd(t=again + 3001, run=name, status="completed"))
-    return events
+@pytest.fixture(scope="module")
+def recorded() -> list[AnyEvent]:
+    return recorded_run()
 
 
 # -- a run ----------------------------------------------------------------------------------------------------------
@@ -307,19 +257,6 @@ def test_what_changed_is_read_into_what_was_read_before(client: AppClient, datab
     assert gone
 
 
-def pages(client: AppClient, url: str | None, name: str) -> list[Any]:
-    rows, num = [], 0
-    while url is not None:
-        response = client.get(url)
-        page = told(response)
-        rows += page[name]
-        assert (page["next"] is None) == ("link" not in response.headers)
-        url, num = page["next"], num + 1
-        assert num < 100
-    assert num > 1
-    return rows
-
-
 def test_pages_join_to_the_whole(client: AppClient, database: Database, recorded: list[AnyEvent]) -> None:
     (one,) = stored_runs.store(database, recorded)
     for route in ("minutes", "segments", "checkpoints", "restarts", "attempts"):
@@ -394,91 +331,6 @@ def test_steps_are_thinned_out_to_their_least_mean_and_most(client: AppClient, d
     assert told(client.get(at("llama", "/steps?attempt=5")))["records"] == 0
 
 
-# -- lists and the fleet --------------------------------------------------------------------------------------------
-
-
-def test_runs_are_listed_by_what_is_asked(client: AppClient, database: Database) -> None:
-    start = 1_772_323_200.0
-    for number in range(7):
-        name = f"{'eval' if number % 3 == 0 else 'Llama_'}{number}"
-        origin = "replay" if number == 4 else "live"
-        stored_runs.store(database, short_run(name, start + number * 86_400), run_id=number + 1, origin=origin)
-    running = short_run("half%way", start + 10 * 86_400)[:60]
-    stored_runs.store(database, running, run_id=99)
-
-    def names(**asked: Any) -> list[str]:
-        return [run["run"] for run in told(client.get("/v1/runs", params=asked))["runs"]]
-
-    whole = ["half%way", "eval6", "Llama_5", "Llama_4", "eval3", "Llama_2", "Llama_1", "eval0"]
-    assert names() == whole
-    assert names(status="completed") == whole[1:]
-    assert names(status=["running", "failed"]) == ["half%way"]
-    assert names(origin="replay") == ["Llama_4"]
-    assert names(name="eval*") == ["eval6", "eval3", "eval0"]
-    assert names(name="EVAL*") == []
-    assert names(name="Llama?5") == ["Llama_5"]
-    assert names(name="*%*") == ["half%way"]
-    assert names(name="*_*", since=start + 2 * 86_400 + 9000) == ["Llama_5", "Llama_4"]
-    assert names(until=start + 86_400) == ["eval0"]
-    assert names(since=start + 6 * 86_400 + 60, until=start + 6 * 86_400 + 61) == ["eval6"]
-    assert [run["run"] for run in pages(client, "/v1/runs?limit=3", "runs")] == whole
-    for wrong in ({"status": "done"}, {"origin": "mars"}, {"limit": 0}, {"limit": "many"}, {"limit": 10**30}):
-        problem(client.get("/v1/runs", params=wrong), 422)
-
-
-def test_the_fleet_is_the_sum_of_its_live_runs(client: AppClient, database: Database) -> None:
-    start = 1_772_323_200.0
-    a = stored_runs.store(database, short_run("a"), run_id=1)[0]
-    b = stored_runs.store(database, short_run("b", start + 86_400, price=None), run_id=2)[0]
-    stored_runs.store(database, short_run("c"), run_id=3, origin="replay")
-    answer = told(client.get("/v1/fleet"))
-    assert (answer["runs"], answer["origins"], answer["runs_without_price"]) == (2, ["live"], 1)
-    assert answer["unknown_runs"] == ["b"]
-    assert answer["wall_s"] == (a.books.wall_us + b.books.wall_us) / 1e6
-    assert a.books.gpu is not None
-    hours = a.books.gpu.held / 3.6e9
-    assert answer["gpu_hours"]["held"] == pytest.approx(2 * hours)
-    assert answer["gpu_goodput"] == pytest.approx(a.books.gpu.kept / a.books.gpu.held)
-    assert answer["money"]["held"] == pytest.approx(2 * hours)
-    assert answer["gpu_hours"]["lost"] == pytest.approx(2 * a.books.gpu.lost / 3.6e9)
-    to_gpu = [row for row in answer["causes"] if row["account"] == "lost" and row["cause"] == "gpu"]
-    assert sum(row["gpu_hours"] for row in to_gpu) == pytest.approx(answer["gpu_hours"]["lost"])
-    back = [row for row in answer["causes"] if row["account"] == "restart" and row["cause"] == "gpu"]
-    assert sum(row["wall_s"] for row in back) == 2 * sum(it.restart_us for it in a.details.interruptions) / 1e6
-    assert sum(row["wall_s"] for row in answer["causes"]) == pytest.approx(answer["wall_s"])
-    priced = told(client.get("/v1/fleet?price=10"))
-    assert priced["money"]["held"] == pytest.approx((2 + 10) * hours)
-    assert told(client.get("/v1/fleet?origin=replay&origin=live"))["runs"] == 3
-    assert told(client.get("/v1/fleet?name=b"))["runs"] == 1
-
-
-def test_windows_of_the_fleet_add_up_to_the_whole(
-    client: AppClient, database: Database, recorded: list[AnyEvent]
-) -> None:
-    one = stored_runs.store(database, short_run("a"))[0]
-    edges = [one.books.start_us / 1e6 - 100, one.books.start_us / 1e6 + 1234.567, one.books.end_us / 1e6 + 5]
-    whole = told(client.get("/v1/fleet"))
-    parts = [told(client.get("/v1/fleet", params={"since": a, "until": b})) for a, b in pairwise(edges)]
-    for key in ("gpu_hours", "money", "accounts_s"):
-        for account, amount in whole[key].items():
-            assert sum(part[key][account] for part in parts) == pytest.approx(amount)
-    assert told(client.get("/v1/fleet", params={"since": edges[2], "until": edges[2] + 1}))["runs"] == 0
-    before = told(client.get("/v1/fleet", params={"until": edges[1], "since": edges[0]}))
-    assert before["accounts_s"]["kept"] == pytest.approx(1234.567 - before["accounts_s"]["restart"])
-
-
-def test_gpu_time_that_an_allocation_tells_is_the_books(
-    client: AppClient, database: Database, recorded: list[AnyEvent]
-) -> None:
-    (one,) = stored_runs.store(database, recorded)
-    gpu, answer = one.books.gpu, told(client.get("/v1/fleet"))
-    assert gpu is not None
-    for name in ("held", "kept", "lost", "restart", "checkpoint", "idle"):
-        assert answer["gpu_hours"][name] == pytest.approx(getattr(gpu, name) / 3.6e9, abs=1e-6)
-    by_cause = [row["gpu_hours"] for row in answer["causes"]]
-    assert sum(by_cause) == pytest.approx(gpu.held / 3.6e9)
-
-
 # -- the gate -------------------------------------------------------------------------------------------------------
 
 
@@ -503,147 +355,8 @@ def test_the_gate_passes_with_200_and_closes_with_409(client: AppClient, databas
     assert "has no time in this window" in problem(client.get(at("llama", "/gate"), params=outside), 422)
 
 
-# -- forms ----------------------------------------------------------------------------------------------------------
-
-
-def rows_of(response: Response) -> list[dict[str, Any]]:
-    """The rows of a file, as it is read by others."""
-    assert response.status_code == 200, response.text
-    match response.headers["content-type"].partition(";")[0]:
-        case "text/csv":
-            return list(csv.DictReader(io.StringIO(response.text)))
-        case "application/vnd.apache.parquet":
-            rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(response.content)).to_pylist()
-            return rows
-        case "application/vnd.apache.arrow.stream":
-            with pa.ipc.open_stream(response.content) as reader:
-                return list(reader.read_all().to_pylist())
-        case other:
-            raise AssertionError(other)
-
-
-TABLES = (
-    "minutes", "minutes?every=1h", "revisions", "attempts", "restarts", "checkpoints", "segments", "incidents", "nodes",
-    "sights", "steps?points=20",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
-def test_every_table_comes_in_every_form(
-    client: AppClient, database: Database, recorded: list[AnyEvent], form: str
-) -> None:
-    (one,) = stored_runs.store(database, recorded)
-    media_types = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
-    accept = {"Accept": media_types.get(form, "application/vnd.apache.arrow.stream")}
-    urls = [(at(one.books.run, f"/{table}"), table.partition("?")[0]) for table in TABLES]
-    for url, name in [*urls, ("/v1/runs", "runs"), ("/v1/fleet", "causes")]:
-        expected = told(client.get(url))[name]
-        for rows in (
-            rows_of(client.get(url, headers=accept)),
-            rows_of(client.get(f"{url}{'&' if '?' in url else '?'}format={form}")),
-        ):
-            assert len(rows) == len(expected), url
-            if rows and "kept_s" in rows[0]:
-                assert [float(row["kept_s"]) for row in rows] == [row["kept_s"] for row in expected]
-
-
-def test_instants_are_timestamps_in_files_and_unknown_is_empty(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run())
-    url = at("llama", "/attempts")
-    start = told(client.get(url))["attempts"][0]["start"]
-    assert rows_of(client.get(f"{url}?format=csv"))[0]["start"] == "2026-03-01T00:00:00Z"
-    assert rows_of(client.get(f"{url}?format=arrow"))[0]["start"].timestamp() == start
-    assert rows_of(client.get(f"{url}?format=csv"))[0]["told_resume_step"] == ""
-    assert rows_of(client.get(f"{url}?format=parquet"))[0]["told_resume_step"] is None
-    restart = rows_of(client.get(at("llama", "/restarts?format=parquet")))[0]
-    assert sum(restart[key] for key in restart if key.endswith("_s") and key not in {"cost_s", "lost_s", "restart_s"})
-
-
-def test_a_spreadsheet_runs_nothing_of_a_csv(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run("=1+1"))
-    assert rows_of(client.get("/v1/runs?format=csv"))[0]["run"] == "'=1+1"
-
-
-def test_the_best_form_that_is_accepted_is_taken(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run())
-
-    def got(accept: str) -> str:
-        response = client.get(at("llama", "/attempts"), headers={"Accept": accept})
-        return str(response.headers["content-type"]).partition(";")[0]
-
-    assert got("*/*") == "application/json"
-    assert got("text/html, text/*;q=0.5, */*;q=0.1") == "text/csv"
-    assert got("text/csv;q=0.4, application/json;q=0.6") == "application/json"
-    assert got("application/*;q=0.1, application/vnd.apache.parquet") == "application/vnd.apache.parquet"
-    assert got("text/csv;q=0, */*;q=0.2") == "application/json"
-    assert got(",;q=x,,") == "application/problem+json"
-    detail = problem(client.get(at("llama", "/attempts"), headers={"Accept": "text/html"}), 406)
-    assert "application/vnd.apache.parquet" in detail
-    problem(client.get(at("llama", "/attempts?format=xml")), 422)
-
-
-def test_what_a_client_has_is_not_sent_again_until_it_changes(client: AppClient, database: Database) -> None:
-    events = short_run()
-    one = stored_runs.store(database, events)[0]
-    with database.write() as connection:
-        run = stored_runs.RunKey(1, 7)
-    urls = [at("llama"), at("llama", "/model"), *(at("llama", f"/{table}") for table in TABLES)]
-    for url in [*urls, "/v1/runs", "/v1/fleet"]:
-        first = client.get(url)
-        assert first.status_code == 200
-        again = client.get(url, headers={"If-None-Match": first.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
-        assert again.headers["etag"] == first.headers["etag"]
-        assert client.get(url, headers={"If-None-Match": 'W/"other"'}).status_code == 200
-    tags = {url: client.get(url).headers["etag"] for url in urls[:5]}
-    as_csv = client.get(
-        at("llama", "/minutes"), headers={"Accept": "text/csv", "If-None-Match": tags[at("llama", "/minutes")]}
-    )
-    assert as_csv.status_code == 200
-    assert "Accept" in as_csv.headers["vary"]
-    with database.write() as connection:
-        stored_runs.write(connection, run, "llama", one, version=2)
-    for url, tag in tags.items():
-        assert client.get(url, headers={"If-None-Match": tag}).status_code == 200
-
-
-# -- wrong questions ------------------------------------------------------------------------------------------------
-
-
-WRONG = (
-    "since=tomorrow", "since=", "since=2026-13-01", "until=1e30", "until=99999999999999999999", "since=NaN",
-    "since=2026-03-02&until=2026-03-01", "since=10&until=10", "since=0001-01-01T00:00:00%2B23:00", "limit=0",
-    "limit=-1", "limit=1.5", "limit=100001", "cursor=%00", "cursor=abc", "cursor=WzFdWzFd", "cursor=WyJhIl0",
-    "cursor=Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld", "cursor=WzEsMl0", "sicne=10", "every=x&format=csv", "format=xml",
-)  # fmt: skip
-
-
-def test_a_wrong_question_is_told_what_to_do(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run())
-    for asked in WRONG:
-        assert problem(client.get(at("llama", f"/minutes?{asked}")), 422), asked
-
-
-def test_times_of_any_year_are_taken(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run("old", start=0.0), run_id=1)
-    stored_runs.store(database, short_run("late", start=9_223_365_600.0), run_id=2)
-    assert told(client.get(at("old", "/minutes?since=0001-01-01&until=9999-12-31T23:59:59")))["minutes"]
-    assert told(client.get(at("late", "/minutes?since=2262-01-01T00:00:00.5Z")))["minutes"]
-    assert told(client.get(at("late", "/steps?points=5")))["records"] == 220
-    assert len(told(client.get("/v1/runs?since=1969-12-31T23:59:59Z"))["runs"]) == 2
-    assert told(client.get("/v1/fleet?since=-62135596800&until=253402300799"))["runs"] == 2
-    assert rows_of(client.get(at("late", "/minutes?format=parquet")))
-
-
-def test_a_misspelt_parameter_is_not_passed_over(client: AppClient, database: Database) -> None:
-    stored_runs.store(database, short_run())
-    detail = problem(client.get(at("llama", "/gate?min_goodput=0.5&untill=5")), 422)
-    assert "untill" in detail
-    assert "min_goodput" in detail
-    assert "leave one out" in problem(client.get(at("llama", "/minutes?run=other")), 422)
-
-
 # -- what is documented ---------------------------------------------------------------------------------------------
+
 
 SHAPES = {
     "": summary_shapes.Summary, "?judge=true": summary_shapes.Summary, "/model": summary_shapes.ModelAnswer,
