@@ -95,6 +95,7 @@ def test_every_combination_of_values_is_tried(log: str) -> None:
         (["--set", "straggler.ratio=wide"], "'wide' is no number"),
         (["--set", "straggler.ratio=1.2", "--set", "straggler.ratio=1.3"], "is set twice"),
         (["--set", "straggler.ratio=1.2", "--detector", "gremlins"], "there is no such detector; known are"),
+        (["--set", "straggler.ratio=1.2", "--detector", "stragler"], "did you mean straggler or"),
         (["--thresholds", "nowhere.toml"], "--thresholds nowhere.toml: can't be read"),
         (["--current", "nowhere.toml", "--set", "straggler.ratio=1.2"], "--current nowhere.toml: can't be read"),
         (["--set", "straggler.window_steps=" + ",".join(map(str, range(2, 40)))], "at most 24 are tried at once"),

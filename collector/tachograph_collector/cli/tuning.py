@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tachograph_collector.cli.errors import BadInputError
@@ -138,7 +139,9 @@ def wanted(detectors: Sequence[str]) -> frozenset[str] | None:
     found: set[str] = set()
     for each in detectors:
         if each not in names:
-            raise BadInputError(f"--detector {each}: there is no such detector; known are {', '.join(sorted(names))}")
+            near = get_close_matches(each.replace("-", "_").lower(), names, 3, 0.5)
+            what = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(names))}"
+            raise BadInputError(f"--detector {each}: there is no such detector; {what}")
         found.update(TABLES.get(each, (each,)))
     return frozenset(found)
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import SECOND_US
+from tachograph_collector.detect.failure import WORDS
 from tachograph_collector.detect.settings import Common, NodeHealth
 from tachograph_collector.detect.verdict import SEVERITIES, Evidence, Severity, Verdict
 
@@ -271,7 +272,7 @@ class Troubles:
         if failure is not None and -self._near_us <= failure[0] - since_us <= self._near_us:
             more["failure_category"], more["failure_after_s"] = failure[1], (failure[0] - since_us) / SECOND_US
             when = "failed" if failure[0] >= since_us else "had failed"
-            summary += f"; the run {when} there by {failure[1]}"
+            summary += f"; the run {when} there ({WORDS.get(failure[1], failure[1])})"
         was_open = self._board.open(self._name, subject_of(node))
         is_final = not was_open or was_open[0].evidence.more != more
         self._board.say(

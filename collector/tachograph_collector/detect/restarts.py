@@ -18,6 +18,7 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Board
 from tachograph_collector.detect.course import SECOND_US, Course
+from tachograph_collector.detect.failure import WORDS
 from tachograph_collector.detect.settings import Restarts
 from tachograph_collector.detect.verdict import Evidence, Verdict
 
@@ -175,7 +176,8 @@ class RestartsDetector:
             )
         first = next((one for one in failed), None)
         if first is not None:
-            words += f"; the first failed by {first.category}" + (f" on {first.node}" if first.node else "")
+            where = f" on {first.node}" if first.node else ""
+            words += f"; the first failed{where} ({WORDS.get(first.category, first.category)})"
         if advice is None:
             advice = "hold it before the next attempt, and read the first error of the first of these"
         spent_s = (at_us - tries[0].start_us) / SECOND_US

@@ -30,7 +30,7 @@ def test_five_attempts_within_half_an_hour_are_a_loop():
     (incident,) = found(tries(6, node=lambda number: "n3" if number % 2 == 0 else f"m{number}"))
     assert (incident.detector, incident.subject, incident.severity) == ("restart_loop", "run", "critical")
     assert (incident.opened_us, incident.found_us) == (round(T0 * 1e6), round((T0 + 1200) * 1e6))
-    assert "the first failed by network on n3" in incident.summary
+    assert "the first failed on n3 (the network failed)" in incident.summary
     assert incident.evidence.more["cost_gpu_hours"] > 0
 
 
