@@ -18,7 +18,7 @@ from tachograph_agent.sidecar import quiet_log
 from tachograph_agent.sidecar.allocation import Allocation
 from tachograph_agent.sidecar.bounds import Keeper
 from tachograph_agent.sidecar.clockoffset import ClockOffset
-from tachograph_agent.sidecar.config import Config
+from tachograph_agent.sidecar.config import Config, ConfigError, token_in
 from tachograph_agent.sidecar.counters import Counters
 from tachograph_agent.sidecar.heartbeat import Heartbeat
 from tachograph_agent.sidecar.liveness import LiveRun
@@ -149,10 +149,21 @@ class Agent:
             told.collector,
             told.node,
             token=told.token,
+            new_token=self._new_token,
             encoding=told.encoding,
             ca_file=told.ca_file,
             version=version(),
         )
+
+    def _new_token(self) -> str | None:
+        """What the token's file says by now: whoever mounts a secret there replaces it before it ends."""
+        if self.config.token_file is None:
+            return None
+        try:
+            return token_in(self.config.token_file)
+        except ConfigError as error:
+            log.warning("%s", error)
+            return None
 
     def run(self) -> int:
         """Run until told to stop."""

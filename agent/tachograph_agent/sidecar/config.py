@@ -63,6 +63,8 @@ class Config:
     node: str
     collector: str = ""
     token: str | None = None
+    token_file: Path | None = None
+    """Where the token is from: read again when it is not accepted any more."""
     encoding: str = "gzip"
     ca_file: str | None = None
     flush_s: float = 5.0
@@ -88,7 +90,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--collector", metavar="URL", help="the collector's address (default: $TACHOGRAPH_COLLECTOR)")
     group.add_argument(
-        "--token-file", metavar="FILE", help="a file with the token, read at start (default: $TACHOGRAPH_TOKEN_FILE)"
+        "--token-file",
+        metavar="FILE",
+        help="a file with the token, read at start and when it is not accepted (default: $TACHOGRAPH_TOKEN_FILE)",
     )
     group.add_argument(
         "--token", metavar="TOKEN", help="the token itself; others on the node can read it (default: $TACHOGRAPH_TOKEN)"
@@ -220,6 +224,7 @@ def config_of(told: argparse.Namespace, env: Mapping[str, str] | None = None) ->
         node=identify({name: env[name] for name in NODES if name in env}, run="-", node=told.node).node,
         collector=_address(collector),
         token=_token(told, env),
+        token_file=None if (named := _token_file(told, env)) is None else Path(named),
         encoding=_encoding(told.encoding),
         ca_file=_ca_file(told.ca_file or env.get("TACHOGRAPH_CA_FILE")),
         flush_s=span_s("--flush", told.flush, least=0.0),
@@ -352,22 +357,33 @@ def _encoding(told: str) -> str:
 
 
 def _token(told: argparse.Namespace, env: Mapping[str, str]) -> str | None:
-    named = told.token_file or (None if told.token else env.get("TACHOGRAPH_TOKEN_FILE"))
-    if not named:
-        token = told.token or env.get("TACHOGRAPH_TOKEN")
-    else:
-        try:
-            token = Path(named).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not UTF-8"
-            raise ConfigError(
-                f"--token-file {named!r} can't be read ({why}); expected a file that user {os.getuid()} can read"
-            ) from error
-        if not token:
-            raise ConfigError(f"--token-file {named!r} is empty; expected the token that the collector knows")
-    if token and not (token.isascii() and token.isprintable() and " " not in token):
+    named = _token_file(told, env)
+    token = told.token or env.get("TACHOGRAPH_TOKEN") if named is None else token_in(Path(named))
+    return _checked(token) if token else None
+
+
+def _token_file(told: argparse.Namespace, env: Mapping[str, str]) -> str | None:
+    return told.token_file or (None if told.token else env.get("TACHOGRAPH_TOKEN_FILE")) or None
+
+
+def token_in(path: Path) -> str:
+    """The token in a file; raises ``ConfigError`` if there is none that can be read and sent."""
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(
+            f"--token-file '{path}' can't be read ({why}); expected a file that user {os.getuid()} can read"
+        ) from error
+    if not token:
+        raise ConfigError(f"--token-file '{path}' is empty; expected the token that the collector knows")
+    return _checked(token)
+
+
+def _checked(token: str) -> str:
+    if not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigError("the token has characters that no header may have; expected letters, digits and punctuation")
-    return token or None
+    return token
 
 
 def _ca_file(named: str | None) -> str | None:

@@ -6,6 +6,7 @@ import enum
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import urllib3
@@ -62,7 +63,10 @@ class Backoff:
 
 
 class Shipper:
-    """Talks to one collector. ``send`` blocks at most for its time-outs and never raises. Not thread-safe."""
+    """Talks to one collector. ``send`` blocks at most for its time-outs and never raises. Not thread-safe.
+
+    ``new_token`` is asked when the token is not accepted; None keeps it. It must not raise.
+    """
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Shipper:
         node: str,
         *,
         token: str | None = None,
+        new_token: Callable[[], str | None] = lambda: None,
         encoding: str = "gzip",
         ca_file: str | None = None,
         version: str = "",
@@ -81,8 +86,8 @@ class Shipper:
             "Content-Encoding": encoding,
             "Tachograph-Agent": _header(f"{node}/{version}"),
         }
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._new_token = new_token
+        self._use(token)
         self._pool = urllib3.PoolManager(
             num_pools=2,
             maxsize=1,
@@ -94,6 +99,10 @@ class Shipper:
         self.clock_offset_s: float | None = None
         """The collector's clock less ours, by the exchange that took least time."""
         self._best_round_trip_s = float("inf")
+
+    def _use(self, token: str | None) -> None:
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def prepare(self, batch: Batch) -> None:
         """Pack a batch that is sent next; may be called from another thread than ``send``."""
@@ -113,7 +122,10 @@ class Shipper:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             return Answer(Fate.LATER, f"{self._url}: {_plain(error)}")
         self._measure_clock(response.headers.get("Tachograph-Time"), began_unix_s, time.monotonic() - began)
-        return _answer(response.status, data, response.headers.get("Retry-After"))
+        answer = _answer(response.status, data, response.headers.get("Retry-After"))
+        if answer.fate is Fate.NOT_ALLOWED:
+            self._use(self._new_token())  # tokens end, and others take their place: the next try has it
+        return answer
 
     def _measure_clock(self, told: str | None, began_unix_s: float, round_trip_s: float) -> None:
         """The offset as NTP does it: the collector's time lies in the middle of the exchange."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from agent_server.server import Server
 from agent_server.spools import step
+from tachograph_agent.sidecar.agent import Agent
 from tachograph_agent.sidecar.batch import Batch
+from tachograph_agent.sidecar.config import parse
+from tachograph_agent.sidecar.main import parser
 from tachograph_agent.sidecar.ship import MAX_DELAY_S, Answer, Backoff, Fate, Shipper
 
 BATCH = Batch("b1", (), step(1) + step(2))
@@ -52,6 +56,23 @@ def test_batch_arrives_as_it_was(server: Server, encoding: str) -> None:
 def test_answer_decides_the_fate(server: Server, fault: str, fate: Fate) -> None:
     server.will(fault)
     assert shipper(server).send(BATCH).fate is fate
+
+
+def test_token_that_is_renewed_in_its_file_is_used_from_the_next_try_on(server: Server, tmp_path: Path) -> None:
+    server.token = "second"
+    path = tmp_path / "token"
+    path.write_text("first")
+    config = parse(["--collector", server.url, "--token-file", str(path), "--spool", str(tmp_path)], parser("run"), {})
+    made = Agent(config)._make_shipper()
+    assert made.send(BATCH).fate is Fate.NOT_ALLOWED
+    path.write_text("second\n")
+    assert made.send(BATCH).fate is Fate.NOT_ALLOWED  # by which it is missed
+    assert made.send(BATCH).fate is Fate.STORED
+    path.unlink()
+    server.token = "third"
+    assert [made.send(BATCH).fate for _ in range(2)] == [Fate.NOT_ALLOWED] * 2  # without a file it keeps what it has
+    server.token = "second"
+    assert made.send(BATCH).fate is Fate.STORED
 
 
 def test_lost_answer_is_recognised_by_its_name(server: Server) -> None:
