@@ -14,6 +14,8 @@ import msgspec
 from tachograph_agent.events import AttemptStart
 
 from tachograph_collector.detect import Detectors
+from tachograph_collector.detect.settings import Checkpoints
+from tachograph_collector.detect.settings import PeriodicSlow as PeriodicSettings
 from tachograph_collector.rehearse.spelling import fault_from, spelled
 from tachograph_collector.synthetic import (
     Cluster,
@@ -28,6 +30,7 @@ from tachograph_collector.synthetic import (
     Run,
     Saves,
     SlowJob,
+    SlowSave,
 )
 
 WARM_S: Final = 75.0
@@ -158,12 +161,20 @@ def _moved(run: Run, places: Sequence[int]) -> tuple[int, Fault, str] | None:
             at_s = up_s + WARM_S
         elif was_down:
             why = "the run is down then"
+        elif isinstance(fault, SlowSave) and at_s < _compared_s(run.cluster):
+            why, at_s = "the first saves are compared with nothing", _compared_s(run.cluster)
         else:
             continue
         at_s = math.ceil(at_s)
         note = f"{spelled(fault)}: {why}; it happens at {at_s} s"
         return place, msgspec.structs.replace(fault, at_s=float(at_s)), note
     return None
+
+
+def _compared_s(cluster: Cluster) -> float:
+    """When there are saves to compare one with."""
+    saves = cluster.saves
+    return 0.0 if saves is None else (Checkpoints().slow_least + 0.5) * saves.every_steps * cluster.step_s
 
 
 def drill(cluster: Cluster, seed: int, words: Sequence[str] = DRILL + QUIET) -> list[Scenario]:
@@ -184,9 +195,20 @@ def _scenario(cluster: Cluster, faults: Sequence[Fault], seed: int) -> tuple[Sce
     until_s = last_s + (SLOW_AFTER_S if slow else AFTER_S)
     num_steps = min(1_000_000, round(until_s / (0.5 * cluster.step_s)) + 100)
     run = Run(msgspec.structs.replace(cluster, num_steps=num_steps), faults, seed=seed, until_s=until_s)
-    expects = [Expected(label, within_s(label, cluster.step_s)) for label in run.labels]
+    expects = [
+        Expected(label, within_s(label, cluster.step_s) + _regular_s(label, run, cluster)) for label in run.labels
+    ]
     known = frozenset((name, "run") for name in OF_THE_PLAN)
     return Scenario(cluster.run, run.arriving, expects, known), run
+
+
+def _regular_s(label: Label, run: Run, cluster: Cluster) -> float:
+    """How long slow steps must come at a period before anyone can know, from when they are compared with others."""
+    every = [fault.every_steps for fault in run.faults if isinstance(fault, PeriodicSlow)]
+    if "periodic_slow" not in label.detectors or not every:
+        return 0.0
+    waits_s = max(0.0, cluster.start_unix_seconds + WARM_S - label.at_s)
+    return waits_s + (PeriodicSettings().times + 1) * max(every) * cluster.step_s + FOUND_LATER_S
 
 
 def recorded(recording: Recording) -> Scenario:

@@ -118,7 +118,7 @@ class CheckpointNeverLands(_Fault, frozen=True, kw_only=True, tag="checkpoint-ne
 class SlowSave(_Fault, frozen=True, kw_only=True, tag="slow-save"):
     """The next save holds training up ``ratio`` times as long."""
 
-    ratio: _Ratio = 5.0
+    ratio: _Ratio = 10.0
 
 
 class ClockJump(_Fault, frozen=True, kw_only=True, tag="clock-jump"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tachograph_collector.detect import Detectors
 from tachograph_collector.rehearse.scenario import WARM_S, Scenario, cluster_for, one
 from tachograph_collector.rehearse.spelling import SpellingError, fault_from
 
@@ -45,3 +46,28 @@ def test_what_happens_as_it_was_asked_for_needs_no_note():
 def test_what_can_not_be_meant_is_refused(word, wrong):
     with pytest.raises(SpellingError, match=wrong):
         fault_from(word, WARM_S)
+
+
+def test_a_slow_save_waits_until_there_were_saves_to_compare_it_with():
+    scenario = planned("slow-save@12s")
+    (note,) = scenario.notes
+    assert note == "slow-save@12s: the first saves are compared with nothing; it happens at 35 s"
+    assert begins_s(scenario)["slow-save"] >= 35
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "crash:rank=5", "frozen-rank:rank=5", "straggler:rank=5", "hidden-straggler:rank=3", "loss-spike", "hidden-nan",
+        "checkpoint-never-lands", "slow-save", "clock-jump:node=n2", "xid:node=n3", "periodic-slow",
+        "periodic-slow@20s:every_steps=10",
+    ],
+)  # fmt: skip
+def test_each_fault_as_it_is_by_default_is_one_that_detectors_find(word):
+    (expected,) = (scenario := planned(word)).expects
+    detectors = Detectors()
+    detectors.add([event for delivery in scenario.play() for event in delivery.events])
+    detectors.look()
+    found = [one for one in detectors.incidents("r") if not one.is_withdrawn]
+    mine = [one for one in found if expected.label.finds(one.detector, one.subject, one.found_us / 1e6, one.node)]
+    assert min(one.found_us / 1e6 for one in mine) <= expected.ends_s
