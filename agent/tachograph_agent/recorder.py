@@ -366,9 +366,11 @@ class Recorder:
     def _close(self, how: ending.Ending) -> None:
         if self._file is None:
             return
-        if how.failure is not None:
+        if self._ended:
+            pass  # the run is over, and how it ended is said; what fails while all is cleared away is no failure of it
+        elif how.failure is not None:
             self.emit("failure", **{**how.failure, "detail": _short(how.failure["detail"])})
-        elif not self._ended and self.identity.rank == 0:
+        elif self.identity.rank == 0:
             self.emit("attempt.end", planned=True, reason=how.reason)
         self.emit(GOODBYE, reason=how.reason)
         file, self._file = self._file, None

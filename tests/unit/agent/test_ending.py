@@ -100,6 +100,11 @@ def test_interrupt_from_the_keyboard_is_an_order_to_stop_and_no_failure(tmp_path
     assert brief(events)[0] == ("attempt.end", ending.INTERRUPTED)
 
 
+def test_what_fails_after_the_run_was_said_to_be_over_is_no_failure_of_it(tmp_path: Path) -> None:
+    _, events = ended(tmp_path, "r = train(); r.run_end('completed'); raise RuntimeError('while clearing away')")
+    assert [event.kind for event in events] == ["run.end", "recorder.end"]
+
+
 def test_any_rank_tells_its_failure_and_only_the_first_tells_the_end(tmp_path: Path) -> None:
     for name, script, kinds in [
         ("fails", "train(); sys.exit(1)", ["failure", "recorder.end"]),
