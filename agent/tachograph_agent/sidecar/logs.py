@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -154,7 +155,7 @@ class LogFollower:
     def _recognise(self) -> bool:
         # Opened anew each time: another file may have taken its name.
         if not self._tail.open():
-            self._say_once("missing", "%s is not there yet, or can't be read; it is waited for", self._options.path)
+            self._say_once("missing", "%s %s; it is waited for", self._options.path, _why_not(self._options.path))
             return False
         if self._options.format is not None:
             self._format = self._options.format
@@ -303,3 +304,16 @@ def _save(path: Path, mark: _Mark) -> None:
     with os.fdopen(os.open(beside, flags, 0o640), "w", encoding="utf-8") as file:
         json.dump(asdict(mark), file)
     beside.replace(path)
+
+
+def _why_not(path: Path) -> str:
+    """Why a log can't be opened, for whoever named it."""
+    try:
+        mode = path.stat().st_mode
+    except PermissionError:
+        return f"is in a directory that user {os.getuid()} can't enter"
+    except OSError:
+        return "is not there yet"
+    if stat.S_ISDIR(mode):
+        return "is a directory; name the log in it"
+    return f"can't be read by user {os.getuid()}" if stat.S_ISREG(mode) else "is no plain file"

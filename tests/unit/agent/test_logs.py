@@ -328,6 +328,24 @@ def test_what_is_no_plain_file_is_no_log(tmp_path: Path, made: str) -> None:
     assert not tail.is_open
 
 
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [("directory", "is a directory; name the log in it"), ("pipe", "is no plain file"), ("nothing", "yet")],
+)
+def test_log_that_can_not_be_opened_is_said_once_with_why(
+    tmp_path: Path, made: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(tmp_path)
+    if made == "directory":
+        node.log.mkdir()
+    elif made == "pipe":
+        os.mkfifo(node.log)
+    with caplog.at_level(logging.WARNING, "tachograph.agent"):
+        node.follow(*[lambda: None] * 5)
+    assert caplog.text.count(str(node.log)) == 1
+    assert said in caplog.text
+
+
 # -- who reads --
 
 
