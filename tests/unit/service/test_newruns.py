@@ -11,12 +11,13 @@ from tachograph_collector.service.newruns import NewRuns
 from tachograph_collector.service.problems import Problem
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
+from tachograph_collector.store.metadata import metadata
 
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Database:
     database = Database(f"sqlite:///{tmp_path / 'x.db'}")
-    schema.metadata.create_all(database.engine)
+    metadata.create_all(database.engine)
     return database
 
 
