@@ -148,7 +148,7 @@ class Reader:
             end = len(text) if index + 1 == len(starts) else text.rfind("|", 0, starts[index + 1]) + 1
             found = record(text[begin:end], self.clock)
             if found is None:
-                self.context.skip(self._first_line_number, "an iteration record is cut")
+                self.context.skip(self._first_line_number, _why_not(text))
             else:
                 events += self._record(found)
         self._last_field = last_field(text)
@@ -483,3 +483,8 @@ class Reader:
         if self._is_done:
             return events + self._end_run()
         return events + self._start_of_run()
+
+
+def _why_not(text: str) -> str:
+    """Why a record's text is none."""
+    return "an iteration record is cut" if is_cut(text) else "an iteration record without a number or time of its own"

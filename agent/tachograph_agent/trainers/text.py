@@ -184,6 +184,7 @@ def believable(dur_s: float) -> float | None:
     return round(dur_s, 6) if 0.0 <= dur_s <= LONGEST_DURATION_SECONDS else None
 
 
+_DAY_S: Final = 86_400.0
 ClockPlace = tuple[int | None, int | None, float | None, str | None, float, float, datetime | None]
 
 
@@ -206,6 +207,8 @@ class Clock:
         self._moved_s = 0.0
         self._put_back: datetime | None = None
         self._behind_s = 0.0
+        self._without_year_t: float | None = None
+        self._has_no_leap_day = False
 
     def set_back(self, by_s: float) -> None:
         """The clock that wrote the log was set back by so much: what follows is told by the clock as it was."""
@@ -281,7 +284,8 @@ class Clock:
             told = found.group("y1")
             year = int(told) if told is not None else self.assumed_year(month)
             day, hour, minute, second, fraction = found.group(*(name + form for name in ("d", "h", "mi", "s", "f")))
-            return self.unix_seconds(year, month, int(day), int(hour), int(minute), _second(second, fraction))
+            t = self.unix_seconds(year, month, int(day), int(hour), int(minute), _second(second, fraction))
+            return t if t is None or told is not None else self._without_leap_day(t)
         return None
 
     def assumed_year(self, month: int) -> int:
@@ -297,6 +301,19 @@ class Clock:
             return self.year - 1
         self._month = month
         return self.year
+
+    def _without_leap_day(self, t: float) -> float:
+        """A time of the assumed year, which has a 29 February, where the log goes from the 28th to the 1st of March."""
+        march = datetime(UNKNOWN_YEAR, 3, 1, tzinfo=self.context.tz or UTC).timestamp()
+        if self.context.year is None and self._without_year_t is not None and not self._has_no_leap_day:
+            self._has_no_leap_day = march - 2 * _DAY_S <= self._without_year_t < march - _DAY_S and march <= t
+            if self._has_no_leap_day:
+                self.context.note(
+                    "The log goes from 28 February to 1 March: its year was taken for one without a 29th, and what "
+                    "follows is shown a day early."
+                )
+        self._without_year_t = t
+        return t - _DAY_S if self._has_no_leap_day and t >= march else t
 
     def unix_seconds(
         self,

@@ -168,3 +168,16 @@ def test_this_machines_zone_has_its_summer_time(monkeypatch: pytest.MonkeyPatch)
     ]
     monkeypatch.setenv("TZ", "no such zone")
     assert local_zone() is not None
+
+
+def test_a_log_without_a_year_that_knows_no_29_february_is_not_silent_for_a_day() -> None:
+    context = Context(run="r")
+    stamps = ["02/28 23:59:50", "03/01 00:00:10", "02/28 23:59:58", "03/01 00:01:00", "04/01 00:00:00"]
+    times = found(context, *(f"[{stamp}] x" for stamp in stamps))
+    begin = unix(1972, 2, 28, 23, 59, 50)
+    assert [None if t is None else t - begin for t in times] == [0, 20, 8, 70, 31 * 86_400 + 10]
+    assert [note for note in context.notes if "without a 29th" in note] != []
+    leap = found(Context(run="r"), "[02/28 23:59:50] x", "[02/29 00:00:10] x", "[03/01 00:00:10] x")
+    assert [None if t is None else t - begin for t in leap] == [0, 20, 86_420]
+    told = found(Context(run="r", year=2028), "[02/28 23:59:50] x", "[03/01 00:00:10] x")
+    assert [None if t is None else t - unix(2028, 2, 28, 23, 59, 50) for t in told] == [0, 86_420]
