@@ -72,6 +72,7 @@ def test_somebody_who_is_paged_sees_at_once_what_broke_since_when_at_what_cost_a
     expect(page.locator(".state")).to_contain_text("Down: waiting for nodes for 15 min, since")
     head = page.locator(".head")
     expect(head).to_contain_text("failure: gpu, node n0, rank 7")
+    expect(head.locator(".tile").filter(has_text="Status")).to_contain_text("running, down")
     expect(head).to_contain_text("Xid 79: the GPU has fallen off the bus")
     expect(head).to_contain_text(re.compile(r"of work lost, 15 min down = [\d.]+ GPU-h, [\d.]+ in money"))
     expect(head).to_contain_text("no rank made a step")

@@ -39,29 +39,33 @@ export function fleet(root, route, signal, fail) {
     choices.map(([value, title]) => h("option", { value, selected: value === asked[key] }, title))));
   const find = h("input", { type: "search", value: asked.name, placeholder: "name, * and ?", on: { input: (event) => { asked.name = event.target.value; changed(); } } });
 
+  const every = section("Runs", "runs", legend(ACCOUNTS), list);
+  every.hidden = true; // until it is known what stands above it
   replace(root, h("h1", null, "Fleet"),
     h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } },
       pick("days", "Window", WINDOWS), pick("origin", "Origin", [["", "any; sums of live"], ...ORIGINS]),
       pick("status", "Status", [["", "any"], ...["running", "completed", "failed", "cancelled", "abandoned"].map((each) => [each, each])]),
       h("label", null, "Name", find),
       pick("order", "Order of those shown", [["", "latest start"], ["gone", "most GPU-h not kept"], ["lost", "most GPU-h lost"], ["goodput", "least goodput"]])),
-    wrong, totals, causes, section("Runs", "runs", legend(ACCOUNTS), list));
+    wrong, totals, causes, every);
 
   const origins = () => (asked.origin === "all" ? ORIGINS.slice(0, 3).map(([key]) => key) : asked.origin ? [asked.origin] : ["live"]);
 
   again = poll(signal, 10, async (signal) => {
     const pattern = asked.name && !/[*?]/.test(asked.name) ? `*${asked.name}*` : asked.name;
     const which = { name: pattern, status: asked.status, origin: asked.origin === "" ? null : origins() };
-    const runs = await get("v1/runs", { ...which, limit: most }, signal);
-    runs.runs.sort(ORDERS[asked.order] ?? ORDERS.latest);
-    const open = await getIfThere("v1/incidents", { open: true, limit: 1000 }, signal);
-    replace(list, runsTable(runs, open, () => { most += A_PAGE * 4; again(); }));
     const now = Date.now() / 1000;
     const since = asked.days ? now - Number(asked.days) * 86400 : null;
-    let told = await get("v1/fleet", { since: since && Math.floor(since / 60) * 60, origin: origins(), name: pattern }, signal);
-    if (!told.runs && asked.origin === "" && runs.runs.length) told = { ...told, quiet: true };
+    const [runs, open, told] = await Promise.all([
+      get("v1/runs", { ...which, limit: most }, signal),
+      getIfThere("v1/incidents", { open: true, limit: 1000 }, signal),
+      get("v1/fleet", { since: since && Math.floor(since / 60) * 60, origin: origins(), name: pattern }, signal),
+    ]);
+    runs.runs.sort(ORDERS[asked.order] ?? ORDERS.latest);
     replace(totals, tiles(told, open));
     replace(causes, told.causes.length ? causesOf(told) : null);
+    replace(list, runsTable(runs, open, () => { most += A_PAGE * 4; again(); }));
+    every.hidden = false;
     wrong.replaceChildren();
   }, (error) => (error.status === 422 ? replace(wrong, h("p", { class: "problem", role: "alert" }, error.message)) : fail(error)));
 }

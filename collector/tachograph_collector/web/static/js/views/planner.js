@@ -33,6 +33,7 @@ export function planner(root, route, signal, fail) {
   replace(root, h("h1", null, "Planner"), known, h("form", { class: "filters", on: { submit: (event) => event.preventDefault() } }, h("label", { for: "plan-run" }, "Take the numbers of a run", runField)),
     wrong, h("div", { class: "sliders" }, Object.values(slides).map((each) => each.element)), answer, curve.element, year);
 
+  curve.element.hidden = true; // until it is known what stands above it
   const changed = settled(60, () => {
     stay(["plan"], { run: chosen.run, ...Object.fromEntries(Object.entries(asked).map(([key, value]) => [key, String(Number(value.toPrecision(4)))])), persist: chosen.persist || "" });
     ask();
@@ -82,6 +83,7 @@ export function planner(root, route, signal, fail) {
     points.push([told.at.interval_s, told.at.goodput, told.at.goodput, null, null], [told.best.interval_s, told.best.goodput, null, told.best.goodput, null]);
     if (chosen.interval) points.push([chosen.interval, null, null, null, chosen.goodput]);
     points.sort((a, b) => a[0] - b[0]);
+    curve.element.hidden = false;
     curve.draw([0, 1, 2, 3, 4].map((column) => points.map((point) => point[column])));
     const loses = told.best.goodput - told.at.goodput;
     replace(answer, h("p", { class: "state", css: { "--key": "var(--kept)" } }, `Saving every ${duration(told.at.interval_s)} keeps ${percent(told.at.goodput)}; the best, every ${duration(told.best.interval_s)}, keeps ${percent(told.best.goodput)}${loses > 0.0005 ? `: ${(loses * 100).toFixed(1)} points more` : ""}.`),

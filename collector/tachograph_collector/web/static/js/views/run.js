@@ -22,7 +22,7 @@ export function run(root, route, signal, fail) {
   const context = { title, signal, zoom, target: null };
   const parts = { head: head(context), range: range(context), time: time(context), model: model(context), failures: failures(context), training: training(context), watched: watched(context) };
   const nowhere = h("p", { hidden: true }, h("a", { href: to(["fleet"]) }, "All runs"));
-  const body = h("div", null, parts.head.element, parts.range.element, parts.time.element,
+  const body = h("div", { hidden: true }, parts.head.element, parts.range.element, parts.time.element,
     h("div", { class: "columns" }, parts.model.elements), parts.watched.incidents, parts.training.element, parts.failures.element, parts.watched.nodes);
   replace(root, h("h1", { class: "run-name" }, name(title, 120)), nowhere, body);
   let seen = "";
@@ -46,7 +46,6 @@ export function run(root, route, signal, fail) {
   /** What every part is given. `part` is the run within the window, `whole` all of it. */
   async function turn(signal) {
     summary = await get(ofRun(title), { records: false }, signal);
-    [body.hidden, nowhere.hidden] = [false, true];
     const whole = summary;
     const live = whole.status === "running";
     const since = Math.max(whole.start, window_.since ?? whole.start);
@@ -60,17 +59,21 @@ export function run(root, route, signal, fail) {
     const every = STEPS.find((each) => (until - since) / each <= MAX_COLUMNS) ?? STEPS.at(-1);
     const inWindow = view.isZoomed ? { since, until } : {};
     const isShort = !view.isZoomed && until - since <= SHORT_S;
-    const [minutes, last, part] = await Promise.all([
+    const [minutes, last, part, restarts, incidents] = await Promise.all([
       get(ofRun(title, "/minutes"), { every: `${every / 60}m`, ...inWindow }, signal),
       whole.wall_s > 0 ? get(ofRun(title, "/segments"), { since: Math.max(whole.start, whole.end - 1), limit: 100 }, signal) : { segments: [] },
       view.isZoomed ? get(ofRun(title), { records: false, since, until }, signal) : whole,
+      get(ofRun(title, "/restarts"), { limit: 500, latest: true, ...inWindow }, signal),
+      getIfThere(ofRun(title, "/incidents"), { limit: 200, ...inWindow }, signal),
     ]);
     Object.assign(view, { minutes: minutes.minutes, every, segment: last.segments.at(-1), part });
+    Object.assign(view, { restarts: restarts.restarts.reverse(), moreRestarts: restarts.next, incidents: incidents?.incidents ?? [] });
     if (isShort) {
       const all = await get(ofRun(title, "/segments"), { limit: 5000 }, signal);
       const fine = everyOf(until - since);
       if (!all.next) Object.assign(view, { minutes: stretches(all.segments, since, until, fine), every: fine });
     }
+    [body.hidden, nowhere.hidden] = [false, true]; // what would only jump about was hidden until now
     parts.range.draw(view);
     parts.head.first(view);
     parts.time.draw(view);
@@ -84,13 +87,11 @@ export function run(root, route, signal, fail) {
     const { whole, until } = view;
     const day = { since: Math.max(whole.start, whole.end - 86400) };
     const hour = { since: Math.max(whole.start, whole.end - 3600) };
-    const [dayPart, hourPart, restarts, incidents] = await Promise.all([
+    const [dayPart, hourPart] = await Promise.all([
       whole.wall_s > 86400 ? get(ofRun(title), { records: false, ...day }, signal) : whole,
       whole.wall_s > 3600 ? get(ofRun(title), { records: false, ...hour }, signal) : whole,
-      get(ofRun(title, "/restarts"), { limit: 500, latest: true, ...inWindow }, signal),
-      getIfThere(ofRun(title, "/incidents"), { limit: 200, ...inWindow }, signal),
     ]);
-    Object.assign(view, { day: dayPart, hour: hourPart, restarts: restarts.restarts.reverse(), moreRestarts: restarts.next, incidents: incidents?.incidents ?? [] });
+    Object.assign(view, { day: dayPart, hour: hourPart });
     parts.head.second(view);
     parts.watched.draw(view);
     parts.failures.restarts(view);
@@ -116,7 +117,7 @@ export function run(root, route, signal, fail) {
   }
 
   const again = poll(signal, 5, turn, (error) => {
-    if (error.status === 404 && !summary) [body.hidden, nowhere.hidden] = [true, false];
+    if (error.status === 404 && !summary) nowhere.hidden = false;
     fail(error);
   });
   context.again = () => {

@@ -1,7 +1,7 @@
 // The answer first: what the run does, since when, what that costs, what to do.
 
 import { h, name, replace } from "../../dom.js";
-import { amount, ago, clock, count, duration, percent, time } from "../../format.js";
+import { amount, ago, clock, count, duration, percent, time, words } from "../../format.js";
 import { to } from "../../route.js";
 import { stored } from "../../tools.js";
 import { byWeight, doing, heading, isOpen, lasting, stop, toDo } from "../../words.js";
@@ -43,6 +43,7 @@ export function head({ title, target }) {
     first(view) {
       last = { ...last, ...view };
       sentence(last);
+      replace(facts, broke(last));
       replace(tiles, figures(last));
     },
     second(view) {
@@ -70,6 +71,7 @@ export function head({ title, target }) {
       isDown && row("It has cost", `${duration(stopped.cost_s)}: ${duration(stopped.lost_s)} of work lost, ${duration(stopped.restart_s)} down${worth(view, stopped.cost_s)}`),
       open.slice(0, 3).map((each) => row(h("span", { class: `severity ${each.severity}` }, each.severity), name(each.summary, 200), h("span", { class: "quiet" }, ` ${ago(each.opened_at, view.whole.end)}${each.cost?.gpu_hours ? `, ${amount(each.cost.gpu_hours)} GPU-h` : ""}${each.acknowledged ? `, ${each.acknowledged.author} takes care` : ""} `), h("a", { href: to(["incidents", each.incident_id]), "data-key": `head ${each.incident_id}` }, "see"))),
       row(heading(view.whole), h("strong", null, name(does.text, 300)), does.from ? h("span", { class: "quiet" }, ` (${does.from})`) : null),
+      !isDown && gone === undefined && row("Not kept", "…"),
       !isDown && gone > 0 && row("Not kept", `${duration(gone)} of ${view.whole.wall_s > 86400 ? "the last 24 h" : "all its time"}${worth(view, gone)}`));
   }
 
@@ -95,8 +97,14 @@ export function head({ title, target }) {
       tile("At risk", whole.at_risk_s === null ? "–" : duration(whole.at_risk_s), whole.at_risk_s === null ? "not told when saves land" : `kept, not yet saved; ${percent(whole.goodput_low)} without`),
       tile("Not kept", gpu ? `${amount(gpu.held - gpu.kept)} GPU-h` : duration(whole.wall_s - whole.kept_s), money ? `${amount(money.held - money.kept)} of ${amount(money.held)} in money` : "no price told"),
       view.incidents && tile("Open incidents", String(open.length), open.length ? `worst: ${byWeight(open)[0].severity}` : "none", open.some((each) => each.severity === "critical") ? "bad" : ""),
-      h("div", { class: "tile" }, h("span", { class: "title" }, "Status"), status(whole.status), h("span", { class: "behind" }, whole.origin ?? whole.details.origin, goal)),
+      h("div", { class: "tile" }, h("span", { class: "title" }, "Status"), status(whole.status, trouble(view)), h("span", { class: "behind" }, whole.origin ?? whole.details.origin, goal)),
     ];
+  }
+
+  function trouble(view) {
+    const now = doing(view.whole, view.segment, view.incidents);
+    if (!view.live || now.role !== "restart") return null;
+    return now.sub === "stall" ? "stalled" : ["queued", "startup", "planned", "shutdown"].includes(now.sub) ? words(now.sub) : "down";
   }
 
   return api;
