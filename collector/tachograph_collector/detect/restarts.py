@@ -177,7 +177,8 @@ class RestartsDetector:
         first = next((one for one in failed), None)
         if first is not None:
             where = f" on {first.node}" if first.node else ""
-            words += f"; the first failed{where} ({WORDS.get(first.category, first.category)})"
+            what = first.category or "unknown"
+            words += f"; the first failed{where} ({WORDS.get(what, what)})"
         if advice is None:
             advice = "hold it before the next attempt, and read the first error of the first of these"
         spent_s = (at_us - tries[0].start_us) / SECOND_US

@@ -9,7 +9,7 @@ import msgspec
 from tachograph_collector.rehearse.outcome import Line
 from tachograph_collector.rehearse.rehearsal import Outcome
 from tachograph_collector.report.text import visible
-from tachograph_collector.synthetic.faults import FAULTS
+from tachograph_collector.synthetic.faults import FAULTS, CollectorPause
 
 _HEADINGS: Final = ("run", "fault", "verdict", "after", "by", "of", "severity")
 
@@ -63,6 +63,8 @@ def faults_listed() -> str:
     """Every fault with what it takes and what is so unless it is told."""
     text = []
     for name, kind in FAULTS.items():
+        if kind is CollectorPause:
+            continue  # nobody can make a collector pause from outside
         defaults = dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
         takes = []
         for field in kind.__struct_fields__:
