@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 from tachograph_agent.events import LONGEST_DURATION_SECONDS, Step
 
@@ -51,6 +51,12 @@ class StepColumns(Struct):
     nodes: dict[str, dict[int, str | None]]
     """Of each rank, by attempt: the next one may have put it elsewhere."""
     stages: dict[str, dict[int, int | None]]
+    moved_us: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """How much later than ``t_us`` each was told, by a clock that is off; zeros if not given."""
+
+    def __post_init__(self) -> None:
+        if not len(self.moved_us):
+            self.moved_us = np.zeros(len(self.t_us), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.t_us)
@@ -63,7 +69,7 @@ class StepColumns(Struct):
 
 ARRAYS: Final = (
     "attempt_index", "t_us", "rank", "step", "count", "one_s", "dur_s", "work_s",
-    "loss", "has_loss", "norm", "has_norm",
+    "loss", "has_loss", "norm", "has_norm", "moved_us",
 )  # fmt: skip
 
 _NAN: Final = float("nan")
@@ -127,7 +133,7 @@ def columns_of(steps: Sequence[Step]) -> StepColumns:
 
 
 def joined(parts: Sequence[StepColumns]) -> StepColumns:
-    """All records of ``parts``, by time, rank and step; records that are the same in all three stay once."""
+    """All records of ``parts``, by time, rank and step; those that were told the same in all three stay once."""
     if len(parts) == 1:
         whole = parts[0]
     else:
@@ -152,7 +158,19 @@ def joined(parts: Sequence[StepColumns]) -> StepColumns:
         same = (np.diff(whole.t_us) == 0) & (np.diff(whole.rank) == 0) & (np.diff(whole.step) == 0)
         if same.any():
             whole = whole.take(np.concatenate(([True], ~same)))
+        if whole.moved_us.any():
+            whole = _once_as_told(whole)
     return whole
+
+
+def _once_as_told(whole: StepColumns) -> StepColumns:
+    """Without what was told again after it had shown how far its clock is off, and was placed elsewhere than before."""
+    told_us = whole.t_us + whole.moved_us
+    order = np.lexsort((whole.step, whole.rank, told_us))
+    same = (np.diff(told_us[order]) == 0) & (np.diff(whole.rank[order]) == 0) & (np.diff(whole.step[order]) == 0)
+    stays = np.ones(len(whole), dtype=np.bool_)
+    stays[order[1:][same]] = False
+    return whole if stays.all() else whole.take(stays)
 
 
 def encode_array(value: Any) -> Any:

@@ -24,9 +24,9 @@ from tachograph_agent.events import (
 
 from tachograph_collector.detect.board import Board, BoardState
 from tachograph_collector.detect.clocks import Clocks, ClocksState
-from tachograph_collector.detect.columns import NO_RANK, Flags, StepColumns, columns_of, joined
+from tachograph_collector.detect.columns import NO_RANK, StepColumns, columns_of, joined
 from tachograph_collector.detect.corruption import CorruptionDetector, CorruptionState
-from tachograph_collector.detect.course import MAX_PAST, SECOND_US, Course, Point
+from tachograph_collector.detect.course import LEEWAY_US, MAX_PAST, SECOND_US, Course, Point
 from tachograph_collector.detect.failure import FailureDetector, FailureState
 from tachograph_collector.detect.goodput import GoodputDetector, GoodputState
 from tachograph_collector.detect.hang import HangDetector, HangState
@@ -39,19 +39,15 @@ from tachograph_collector.detect.saves import SavesDetector, SavesState
 from tachograph_collector.detect.settings import Settings
 from tachograph_collector.detect.straggler import StragglerDetector
 from tachograph_collector.detect.verdict import Incident
+from tachograph_collector.detect.waiting import TAKE_OVER_STEPS, waiting_for_lead
 from tachograph_collector.detect.work_rows import StragglerState
 
 MAX_ROWS: Final = 65_536
 """Records looked at at once: bounds what is held besides them."""
 Places: TypeAlias = NDArray[np.intp]
-TAKE_OVER_STEPS: Final = 10
-"""When the lead is so many steps behind another rank, that one is judged by ..."""
 TAKE_OVER_TIMES: Final = 5
-"""... if it has been silent for so many steps' time, too: else the other one's clock is behind."""
-LEAD_SILENT_US: Final = 60 * SECOND_US
-HOLD_US: Final = 120 * SECOND_US
-"""Records of steps that the lead can't have done for so long wait until it has."""
-MAX_HELD: Final = 200_000
+"""When the lead is ``TAKE_OVER_STEPS`` behind another rank, that one is judged by if the lead has been silent for so
+many steps' time, too: else the other one's clock is behind."""
 
 
 class RunState(Struct):
@@ -286,26 +282,16 @@ class RunDetectors:
             return None
         num = int(np.searchsorted(steps.t_us, until_us, side="right"))
         later, steps = steps.take(slice(num, None)), steps.take(slice(0, num))
-        held = self._ahead_of_lead(steps, until_us)
+        held = waiting_for_lead(self._clocks, self._course, steps, until_us, self._done_us)
         if held is not None:
             later, steps = joined([later, steps.take(held)]) if len(later) else steps.take(held), steps.take(~held)
         self._steps = [later] if len(later) else []
+        self._clocks.judged(steps)
         if self._done_us is not None and len(steps) and steps.t_us[0] <= self._done_us:
             late = int(np.searchsorted(steps.t_us, self._done_us, side="right"))
             self.num_late += late
             steps = steps.take(slice(late, None))
         return steps
-
-    def _ahead_of_lead(self, steps: StepColumns, until_us: int) -> Flags | None:
-        """Records of steps that the lead, which goes on, can't have done yet: a clock is behind. None if none are."""
-        attempt, one_s = self._course.attempt, self._course.one_s
-        told = None if attempt is None else self._clocks.newest_step(attempt)
-        if attempt not in steps.attempt or told is None or one_s is None or until_us - told[0] > LEAD_SILENT_US:
-            return None
-        ahead = steps.step - told[1]
-        held = (ahead > TAKE_OVER_STEPS) & (ahead * one_s * SECOND_US > HOLD_US)
-        held &= steps.attempt_index == steps.attempt.index(attempt)
-        return held if 0 < int(held.sum()) <= MAX_HELD else None
 
     # -- other events ------------------------------------------------------------------------------------------------
 
@@ -385,12 +371,13 @@ class RunDetectors:
         course = self._course
         self._advance(int(steps.t_us[0]))
         lowest = int(steps.rank.min())
-        if course.lead is None or lowest < course.lead:
+        is_another = course.lead is not None and lowest < course.lead
+        if course.lead is None or is_another:
             course.lead = lowest
         with_loss = steps.rank[steps.has_loss]
         if len(with_loss) and (course.loss_lead is None or int(with_loss.min()) < course.loss_lead):
             course.loss_lead = int(with_loss.min())
-        lead = self._once(steps, np.nonzero(steps.rank == course.lead)[0])
+        lead = self._once(steps, np.nonzero(steps.rank == course.lead)[0], is_another=is_another)
         again = self._begun_anew(steps, lead)
         if again is not None:
             place = int(lead[again])
@@ -440,8 +427,11 @@ class RunDetectors:
                 self._clocks.lead_is(str(course.attempt), course.lead, steps)
         return len(steps)
 
-    def _once(self, steps: StepColumns, lead: Places) -> Places:
-        """The lead's records without those that are told again: the same step, less than half of one step later."""
+    def _once(self, steps: StepColumns, lead: Places, *, is_another: bool) -> Places:
+        """The lead's records without those that are told again: the same step, less than half of one step later.
+
+        Where it ``is_another`` than before, also without those that the one before told already, by its own clock.
+        """
         if not len(lead):
             return lead
         course = self._course
@@ -451,6 +441,8 @@ class RunDetectors:
         same = numbers == np.concatenate([[before[0]], numbers[:-1]])
         with np.errstate(invalid="ignore"):
             is_again = same & (later_us < steps.one_s[lead] * SECOND_US / 2)
+        if is_another and course.last_step is not None:
+            is_again |= (numbers <= course.last_step) & (t_us <= (course.last_us or 0) + LEEWAY_US)
         return np.asarray(lead[~is_again], dtype=np.intp)
 
     def _begun_anew(self, steps: StepColumns, lead: Places) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from detect_streams import RUN, T0, Slow, ranks
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tachograph_agent.events import (
     AnyEvent,
@@ -38,7 +38,10 @@ STORIES: dict[str, Sequence[faults.Fault]] = {
 }
 TOLD = {name: list(Run(CLUSTER, story, seed=5, until_s=UNTIL_S).told()) for name, story in STORIES.items()}
 OFFSETS_S = st.one_of(
-    st.sampled_from([3600.0, -3600.0, 35.0, -35.0, 3.0, -3.0, 80_000.0]), st.floats(-90_000, 90_000).filter(bool)
+    st.sampled_from([3600.0, -3600.0, 35.0, -35.0, 3.0, -3.0, 80_000.0]),
+    st.floats(-15, 15),
+    st.floats(-200, 200),
+    st.floats(-90_000, 90_000),
 )
 
 
@@ -71,11 +74,11 @@ def replayed(told: Sequence[Delivery]) -> Detectors:
     return detectors
 
 
-def live(told: Sequence[Delivery]) -> Detectors:
+def live(told: Sequence[Delivery], phase_s: float = 0.0) -> Detectors:
     """Looked at each two seconds, and saved and restored now and then."""
     detectors = Detectors()
     arriving = sorted(told, key=lambda one: one.arrives_s)
-    now_s, place, looks = CLUSTER.start_unix_seconds, 0, 0
+    now_s, place, looks = CLUSTER.start_unix_seconds + phase_s, 0, 0
     while now_s < CLUSTER.start_unix_seconds + UNTIL_S + 30:
         while place < len(arriving) and arriving[place].arrives_s <= now_s:
             detectors.add(arriving[place].events)
@@ -94,45 +97,60 @@ def of_the_run(detectors: Detectors) -> list[Incident]:
     return sorted(found, key=lambda one: (one.detector, one.subject, one.opened_us))
 
 
-def identity(one: Incident) -> tuple[object, ...]:
-    """What must be the same. Which of several ranks failed first within seconds is for their own clocks to say."""
-    who = (None, None) if one.detector == "failure" else (one.node, one.rank)
+def identity(one: Incident, *, is_first_known: bool) -> tuple[object, ...]:
+    who = (one.node, one.rank) if is_first_known or one.detector != "failure" else (None, None)
     return (one.detector, one.subject, one.severity, *who, one.outcome)
 
 
-def check_same(before: Detectors, after: Detectors) -> None:
+def check_same(before: Detectors, after: Detectors, by_s: float) -> None:
+    """The same is found at the same time, and nothing that a node told in time is left out as late."""
     expected, found = of_the_run(before), of_the_run(after)
-    assert [identity(one) for one in found] == [identity(one) for one in expected]
+    # Of ranks that fail within two seconds, clocks that differ by less are believed when they say which was first.
+    known = abs(by_s) > 2.5
+    assert [identity(one, is_first_known=known) for one in found] == [
+        identity(one, is_first_known=known) for one in expected
+    ]
     for one, other in zip(expected, found, strict=True):
         # A clock may be off by two seconds without being taken for one that is, and a step takes two.
         assert abs(one.opened_us - other.opened_us) <= 5_000_000
         assert abs((one.cleared_us or 0) - (other.cleared_us or 0)) <= 5_000_000
-    assert after.num_late(RUN) - before.num_late(RUN) <= 4  # of the moment at which it turned out to be off
+    assert after.num_late(RUN) == before.num_late(RUN)
 
 
-JUDGED: dict[tuple[str, str], Detectors] = {}
+JUDGED: dict[tuple[object, ...], Detectors] = {}
 
 
-def as_it_was(name: str, judge: Callable[[Sequence[Delivery]], Detectors]) -> Detectors:
-    key = (name, judge.__name__)
+def as_it_was(name: str, judge: Callable[..., Detectors], *how: float) -> Detectors:
+    key = (name, judge.__name__, *how)
     if key not in JUDGED:
-        JUDGED[key] = judge(off(TOLD[name], 0, 0, tells=False))
+        JUDGED[key] = judge(off(TOLD[name], 0, 0, tells=False), *how)
     return JUDGED[key]
 
 
-# Always the same offsets: at some, told near the tolerance, a handful more records of the node are left out live.
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None)
 @given(name=st.sampled_from(sorted(STORIES)), by_s=OFFSETS_S, jumps=st.booleans(), tells=st.booleans())
 def test_a_clock_that_is_off_changes_nothing_in_a_replay(name, by_s, jumps, tells):
     told = off(TOLD[name], by_s, JUMP_S if jumps else -1, tells=tells)
-    check_same(as_it_was(name, replayed), replayed(told))
+    check_same(as_it_was(name, replayed), replayed(told), by_s)
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(name=st.sampled_from(sorted(STORIES)), by_s=OFFSETS_S, jumps=st.booleans(), tells=st.booleans())
-def test_a_clock_that_is_off_changes_nothing_while_the_run_runs(name, by_s, jumps, tells):
+@settings(max_examples=12, deadline=None)
+@given(
+    name=st.sampled_from(sorted(STORIES)),
+    by_s=OFFSETS_S,
+    jumps=st.booleans(),
+    tells=st.booleans(),
+    phase_s=st.sampled_from([0.0, 0.4, 0.8, 1.2, 1.6]),
+)
+@example(name="crash of the node", by_s=3.0, jumps=False, tells=True, phase_s=0.0)
+@example(name="crash of the node", by_s=-2.04, jumps=True, tells=True, phase_s=0.0)
+@example(name="healthy", by_s=9.481, jumps=True, tells=True, phase_s=0.0)
+@example(name="frozen", by_s=6.354, jumps=True, tells=True, phase_s=0.0)
+@example(name="sick", by_s=-1.915, jumps=False, tells=True, phase_s=0.0)
+@example(name="sick", by_s=3.743, jumps=True, tells=True, phase_s=0.0)
+def test_a_clock_that_is_off_changes_nothing_while_the_run_runs(name, by_s, jumps, tells, phase_s):
     told = off(TOLD[name], by_s, JUMP_S if jumps else -1, tells=tells)
-    check_same(as_it_was(name, live), live(told))
+    check_same(as_it_was(name, live, phase_s), live(told, phase_s), by_s)
 
 
 @pytest.mark.parametrize("by_s", [3600.0, -3600.0])
@@ -250,3 +268,42 @@ def test_a_rollback_is_no_clock_that_is_off():
             detectors.look(round((now_s - 15) * 1e6))
     detectors.look()
     assert detectors.num_late(RUN) == 0
+
+
+def told_live(events: Sequence[tuple[float, AnyEvent]]) -> Detectors:
+    """Each event as it arrives (the first number), looked at each two seconds."""
+    detectors = Detectors()
+    look_s = T0
+    for arrives_s, event in sorted(events, key=lambda one: one[0]):
+        while look_s < arrives_s:
+            detectors.look(round(look_s * 1e6))
+            look_s += 2
+        detectors.add([event])
+    detectors.look()
+    return detectors
+
+
+def back_to_40(num_ranks: int = 8, num_before: int = 8) -> list[AnyEvent]:
+    """An attempt that goes back from step 60 to 40 within itself, with ``num_before`` ranks until then."""
+    before = [one for one in ranks(num_ranks, 60) if not isinstance(one, Step) or (one.rank or 0) < num_before]
+    again = [one for one in ranks(num_ranks, 60, first_step=41, t0=T0 + 340) if isinstance(one, Step)]
+    return [*before, *again]
+
+
+def test_a_node_that_comes_in_while_steps_are_done_again_is_not_off_by_when_they_were_done_before():
+    events = [(one.t + (1 if one.node == "n2" else 3), one) for one in back_to_40(12, num_before=8)]
+    detectors = told_live(events)
+    assert detectors.num_late(RUN) == 0
+    assert detectors.incidents(RUN) == told_live([(one.t + 3, one) for one in back_to_40(12, 8)]).incidents(RUN)
+
+
+@pytest.mark.parametrize("later_s", [0.5, 2.5])
+@pytest.mark.parametrize("by_s", [-3600.0, -120.3, -12.0, -3.0, 3.0, 8.0, 30.0, 3600.0])
+def test_a_clock_that_is_set_while_steps_are_done_again_loses_ten_seconds_of_its_node_at_most(by_s, later_s):
+    events = back_to_40()
+    since_s = 340 + 8
+    told = [
+        (one.t + (0.4 if one.node == "n1" else later_s), other)
+        for one, other in zip(events, ahead(events, "n1", by_s, since_s), strict=True)
+    ]
+    assert told_live(told).num_late(RUN) <= 4 * 10 / 5  # four ranks, five seconds a step
