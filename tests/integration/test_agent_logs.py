@@ -47,8 +47,12 @@ def steps_stored(server: Server) -> list[int]:
 def test_agents_killed_at_any_moment_tell_each_step_of_a_log_once(node: Node, server: Server, tmp_path: Path) -> None:
     chance = random.Random(3)
     log = tmp_path / "train.log"
-    log.touch()
-    written = 0
+    # A log that no agent knew before it was renamed is nobody's: on a busy machine none may be up by then.
+    written = 10
+    log.write_text("".join(record(number) for number in range(1, written + 1)))
+    node.start("--log", str(log))
+    server.wait_for(lambda made: bool(steps_stored(made)))
+    node.kill_agent()
     while written < NUM_STEPS:
         node.start("--log", str(log))
         until_s = time.monotonic() + chance.uniform(0.4, 1.2)
