@@ -13,6 +13,7 @@ import click
 
 from tachograph_collector.cli.detecting import read_thresholds
 from tachograph_collector.cli.errors import EXIT_CODES_HELP, AwayError, BadInputError, extra_missing
+from tachograph_collector.report.text import count
 from tachograph_collector.service import settings as told
 
 if TYPE_CHECKING:
@@ -204,14 +205,17 @@ def _thresholds(database_url: str | None, config: str | None) -> FleetSettings |
 
 
 def _say(rebuilt: Rebuilt) -> None:
-    if rebuilt.equal:
-        click.echo(f"{rebuilt.name}: {rebuilt.num_events:,} events give the books that are stored")
-        return
-    click.echo(
-        f"{rebuilt.name}: {rebuilt.num_events:,} events give other books than were stored: "
-        f"{rebuilt.num_minutes_added:,} minutes booked for the first time, {rebuilt.num_minutes_revised:,} revised, "
-        f"{rebuilt.num_incidents:,} incidents told anew; the new ones are stored"
-    )
+    differs = rebuilt.changed or rebuilt.num_minutes_added or rebuilt.num_minutes_revised
+    parts = [
+        f"{rebuilt.num_events:,} events give {'other books than were' if differs else 'the books that are'} stored"
+    ]
+    if differs:
+        parts.append(f"{rebuilt.num_minutes_added:,} minutes booked for the first time")
+        parts.append(f"{rebuilt.num_minutes_revised:,} revised")
+    if rebuilt.num_incidents:
+        parts.append(f"{count(rebuilt.num_incidents, 'incident')} told anew")
+    whole = f"{rebuilt.name}: {parts[0]}" + (f": {', '.join(parts[1:])}" if parts[1:] else "")
+    click.echo(whole if rebuilt.equal else f"{whole}; the new ones are stored")
 
 
 def _age_us(option: str, text: str) -> int | None:

@@ -20,7 +20,7 @@ from sqlalchemy import delete
 from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder, RunRefusedError, Turn
 from tachograph_collector.live.leases import LeaseLostError
-from tachograph_collector.live.pace import Pace
+from tachograph_collector.live.pace import SECOND, Pace
 from tachograph_collector.live.snapshot import Fold, LiveCounters, LiveSnapshot, SetAside, Thresholds
 from tachograph_collector.live.thresholds import ThresholdsFile
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
@@ -35,6 +35,10 @@ FORGOTTEN_US: Final = 86_400_000_000
 """A collector that was not seen for a day is not listed any more."""
 SHARE_OF_POLLS: Final = 20
 """Asking for runs takes at most one part in so many of the time."""
+ROUND_US: Final = SECOND // 2
+"""After so long no more turns are given in a round, nor leases taken: what came meanwhile is looked at first."""
+NEWS_FIRST_US: Final = 15 * SECOND
+"""A run of which something came goes before those that are only looked at, unless they wait for so much longer."""
 
 
 class Keeper:
@@ -63,6 +67,8 @@ class Keeper:
         """When each run is to have its next turn, by ``monotonic_us``."""
         self._earliest: dict[RunKey, int] = {}
         """Before when it is not to have one, however many events come."""
+        self._news: set[RunKey] = set()
+        """Runs with events that wait for their turn."""
         self._set_aside: dict[RunKey, SetAside] = {}
         self._woken: set[RunKey] = set()
         self._condition = threading.Condition()
@@ -148,14 +154,20 @@ class Keeper:
         unknown = woken - self._folders.keys() - self._set_aside.keys()
         if now_us >= self._poll_due_us or (unknown and now_us >= self._poll_earliest_us):
             self._poll_earliest_us = now_us + self._pace.poll_every_us // 5
-            self._poll()
+            ready = self._poll()
             took_us = self._monotonic_us() - now_us
             self._poll_due_us = now_us + max(self._pace.poll_every_us, SHARE_OF_POLLS * took_us)
+            if self._take_some(ready):
+                self._poll_due_us = self._poll_earliest_us
         for run in woken & self._folders.keys():
-            self._due[run] = min(self._due.get(run, now_us), max(now_us, self._earliest.get(run, 0)))
-        for run in [run for run, due_us in self._due.items() if due_us <= now_us]:
-            if self._stopping:
+            self._note_news(run, now_us)
+        begun_us = self._monotonic_us()
+        due = [run for run, due_us in self._due.items() if due_us <= now_us]
+        for place, run in enumerate(sorted(due, key=self._rank)):
+            if self._stopping or (place and self._monotonic_us() - begun_us >= ROUND_US):
                 break
+            if run not in self._folders:
+                continue  # its lease was lost as leases were renewed in between
             self._turn(run)
             if self._monotonic_us() >= self._renew_due_us:
                 self._renew()
@@ -164,6 +176,14 @@ class Keeper:
         nearest = heapq.nsmallest(1, self._due.values())
         next_us = min([self._poll_due_us, self._renew_due_us, *nearest])
         return max(0, next_us - self._monotonic_us())
+
+    def _note_news(self, run: RunKey, now_us: int) -> None:
+        self._news.add(run)
+        self._due[run] = min(self._due.get(run, now_us), max(now_us, self._earliest.get(run, 0)))
+
+    def _rank(self, run: RunKey) -> int:
+        """Whose turn it is: the lower comes first."""
+        return self._due[run] - (NEWS_FIRST_US if run in self._news else 0)
 
     def _renew(self) -> None:
         with self._database.write() as connection:
@@ -197,11 +217,12 @@ class Keeper:
 
     def _drop(self, run: RunKey) -> None:
         self._folders.pop(run, None)
+        self._news.discard(run)
         self._due.pop(run, None)
         self._earliest.pop(run, None)
 
-    def _poll(self) -> None:
-        """Ask for events that others took in, and take runs that nobody folds."""
+    def _poll(self) -> list[leases.Candidate]:
+        """Ask for events that others took in, and for runs that nobody folds: those that there is room for."""
         room = self._pace.max_runs - len(self._folders)
         with self._database.read() as connection:
             now_us = self._database.now_us(connection)
@@ -209,7 +230,7 @@ class Keeper:
             found = leases.candidates(connection, now_us, max(0, room) + len(self._set_aside) + 1)
         monotonic_us = self._monotonic_us()
         for run in fresh & self._folders.keys():
-            self._due[run] = min(self._due.get(run, monotonic_us), max(monotonic_us, self._earliest.get(run, 0)))
+            self._note_news(run, monotonic_us)
         ready = [
             each
             for each in found
@@ -218,8 +239,16 @@ class Keeper:
         self._num_waiting = max(0, len(ready) - room)
         if self._num_waiting:
             self._make_room(self._num_waiting)
-        for each in ready[: max(0, room)]:
+        return ready[: max(0, room)]
+
+    def _take_some(self, ready: list[leases.Candidate]) -> bool:
+        """Take runs for a while; whether some are left."""
+        begun_us = self._monotonic_us()
+        for place, each in enumerate(ready):
+            if place and self._monotonic_us() - begun_us >= ROUND_US:
+                return True
             self._take(each)
+        return False
 
     def _make_room(self, wanted: int) -> None:
         """Let go of runs that nothing has come of for the longest; they are taken again when their time comes."""
@@ -236,7 +265,7 @@ class Keeper:
         settings = None if self._thresholds is None else self._thresholds.of(candidate.name)
         folder = RunFolder(self._database, lease, candidate.name, self._pace, self._monotonic_us, settings)
         self._folders[run] = folder
-        self._due[run] = self._monotonic_us()
+        self._note_news(run, self._monotonic_us())
         self._count(leases_taken=1)
         if self._guarded(folder, folder.open) and folder.state_was_refused is not None:
             self._count(states_refused=1)
@@ -249,6 +278,7 @@ class Keeper:
 
     def _turn(self, run: RunKey) -> None:
         folder = self._folders[run]
+        self._news.discard(run)
         begun_us, begun_unix_ns = self._monotonic_us(), time.time_ns()
         had_fault = folder.detecting.fault is not None
         turns: list[Turn] = []
@@ -276,6 +306,7 @@ class Keeper:
         # Runs share the thread: one that costs much has its turn less often.
         self._earliest[run] = 0 if turn.more else max(begun_us + self._pace.fold_every_us, now_us + cost_us)
         if turn.more:
+            self._news.add(run)
             self._due[run] = now_us
         elif turn.next_look_us is None:
             self._due.pop(run, None)
@@ -354,6 +385,7 @@ class Keeper:
             except Exception:
                 logger.exception("run %r: not saved at the end", folder.name)
         self._folders.clear()
+        self._news.clear()
         self._due.clear()
         try:
             with self._database.write() as connection:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, CursorResult, and_, or_, select, true, update
+from sqlalchemy import Connection, CursorResult, and_, case, or_, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tachograph_collector.store.keys import RunKey
@@ -48,16 +48,18 @@ class Candidate:
 def candidates(connection: Connection, now_us: int, limit: int) -> list[Candidate]:
     """Runs that anybody may take: with new events, due for a look, or left behind by a holder that died.
 
-    The longest waiting come first.
+    Those with new events come first, then the longest waiting: of a thousand that a dead holder left behind, nobody
+    misses those of which nothing comes.
     """
-    has_work = or_(leases.c.run_id.is_(None), runs.c.last_seq > leases.c.folded_seq, leases.c.next_look_us <= now_us)
+    has_news = or_(leases.c.run_id.is_(None), runs.c.last_seq > leases.c.folded_seq)
+    has_work = or_(has_news, leases.c.next_look_us <= now_us)
     holder = leases.c.holder
     is_free = or_(and_(holder.is_(None), has_work), and_(holder.is_not(None), leases.c.until_us <= now_us))
     query = (
         select(runs.c.tenant_id, runs.c.run_id, runs.c.name)
         .select_from(runs.outerjoin(leases, _same_run()))
         .where(runs.c.last_seq > 0, is_free)
-        .order_by(leases.c.next_look_us, runs.c.last_received_us)
+        .order_by(case((has_news, 0), else_=1), leases.c.next_look_us, runs.c.last_received_us)
         .limit(limit)
     )
     return [Candidate(RunKey(row[0], row[1]), row[2]) for row in connection.execute(query)]

@@ -114,3 +114,35 @@ def test_keeper_outlives_a_database_that_is_away(world: World, monkeypatch: pyte
     finally:
         keeper.stop()
     world.check("r", live=False)
+
+
+def test_a_run_with_news_does_not_wait_for_all_that_are_only_looked_at(world: World) -> None:
+    """A thousand runs that nothing came of any more kept the books of all others half a minute behind."""
+    [keeper] = world.keepers
+    for number in range(12):
+        start = Log(f"quiet-{number:02}").start(0).up(0, resume=0).steps(0, 1, 30)
+        world.receive(start.events)
+    world.settle()
+    world.at(world.clock.now_us + 10 * SECOND)
+    world.settle()
+    world.at(world.clock.now_us + 20 * SECOND)  # all are due for a look
+    before = keeper.snapshot().counters.folds
+    told: list[str] = []
+    keeper.watchers.append(lambda fold: told.append(fold.name))
+    keeper._monotonic_us = _ticking(keeper._monotonic_us, 100_000)
+    world.receive(Log("quiet-11").steps(60, 31, 32).events)
+    keeper.wake([world.run("quiet-11")])
+
+    keeper.round()
+
+    assert told[0] == "quiet-11"
+    assert 1 <= keeper.snapshot().counters.folds - before < 12
+    for _ in range(40):
+        keeper.round()
+    assert keeper.snapshot().counters.folds - before >= 12, "the others had no turn"
+
+
+def _ticking(clock: Callable[[], int], step_us: int) -> Callable[[], int]:
+    """A clock that goes on whenever it is looked at, as it does where each thing takes long."""
+    looks = iter(range(1, 1_000_000))
+    return lambda: clock() + next(looks) * step_us

@@ -68,6 +68,21 @@ def test_runs_of_a_killed_collector_are_folded_by_another_within_15_seconds(worl
     world.check("r")
 
 
+def test_of_a_dead_collectors_runs_those_with_news_are_taken_first(world: World) -> None:
+    """A run that trained on waited for a thousand that had long been silent."""
+    for name in ("silent-1", "busy", "silent-2"):
+        world.receive(trained(name).events)
+        world.at(world.clock.now_us + SECOND)
+    world.at(T0_US + 181 * SECOND)
+    world.settle()
+    world.keepers.clear()
+    world.receive(Log("busy").steps(180, 91, 97).events)
+    world.at(world.clock.now_us + leases.LEASE_US)
+    with world.database.read() as connection:
+        found = leases.candidates(connection, world.clock.now_us, 3)
+    assert [each.name for each in found] == ["busy", "silent-1", "silent-2"]
+
+
 def test_collector_that_stops_gives_its_runs_away_at_once(world: World) -> None:
     world.receive(trained().events)
     world.at(T0_US + 181 * SECOND)
