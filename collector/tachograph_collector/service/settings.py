@@ -389,7 +389,9 @@ def _read(path: Path) -> dict[str, Any]:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}; expected a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise SettingsError(f"{path}: tables or lists in one another, too deep to be read") from error
+    except ValueError as error:  # also of bytes that are no text, and of numbers of thousands of digits
         raise SettingsError(f"{path} is no TOML file: {error}") from error
     known = [*(option.name for option in options().values()), "sinks"]
     for key in told:

@@ -51,6 +51,8 @@ def test_the_template_is_a_plan_that_names_every_number_once() -> None:
     ("text", "said"),
     [
         ("nodes = ", "no TOML"),
+        ("nodes = " + "9" * 5_000, "no TOML"),
+        ("nodes = " + "[" * 5_000, "too deep to be read"),
         ("nodse = 128", "unknown key 'nodse'; did you mean 'nodes'?"),
         ("[restart]\ndetcet = '1 min'", r"\[restart\] has an unknown key 'detcet'; did you mean 'detect'?"),
         ("[restrat]\ndetect = '1 min'", "unknown key 'restrat'; did you mean 'restart'?"),

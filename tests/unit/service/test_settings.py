@@ -54,6 +54,8 @@ def test_a_port_that_kubernetes_sets_for_a_service_is_no_port() -> None:
         ({}, {"TACHOGRAPH_MAX_BODY": "3X"}, "", "TACHOGRAPH_MAX_BODY is '3X'; expected a size"),
         ({}, {}, "prot = 1", "there is no setting 'prot'; did you mean port?"),
         ({}, {}, "port = ", "is no TOML file"),
+        ({}, {}, "port = " + "9" * 5_000, "is no TOML file"),
+        ({}, {}, "port = " + "[" * 5_000, "too deep to be read"),
         ({}, {}, "port = {a = 1}", "port is a dict"),
         ({}, {}, 'log_format = "xml"', "expected text or json"),
         ({"tls_cert": "a.pem"}, {}, "", "--tls-cert and --tls-key belong together"),

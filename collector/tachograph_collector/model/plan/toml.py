@@ -42,7 +42,9 @@ def read(text: str) -> PlanFile:
     """The numbers of a plan's file; raises ``PlanError`` with the key, its value and what is accepted."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise PlanError("tables or lists in one another, too deep to be read") from error
+    except ValueError as error:  # also of numbers of thousands of digits
         raise PlanError(f"this is no TOML: {_lower(str(error))}") from error
     numbers: dict[str, Number] = {}
     for key, value, section in _entries(document):
