@@ -88,6 +88,11 @@ class Leg(Struct):
         return self.one_dur // self.one_count if self.one_dur > 0 else 0
 
     @property
+    def saves_from_us(self) -> int:
+        """From when a save that begins is one of its own: at one time saves come before a rollback."""
+        return self.begin_us if self.rollback_reason is None else self.begin_us + 1
+
+    @property
     def known_step(self) -> int:
         """The last step known to be done, also where only a save tells it."""
         return self.last_step if self.stepped else (self.saved_first or 0)

@@ -400,7 +400,7 @@ def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], covered: in
         saves = outing.track.lifecycle.saves
         until = leg_end(outing, lineage.leg)
         for place in range(bisect_left(saves, until, key=lambda save: save.begin_us) - 1, -1, -1):
-            if saves[place].begin_us < lineage.leg.begin_us:
+            if saves[place].begin_us < lineage.leg.saves_from_us:
                 break
             if saves[place].landed:
                 covered = max(covered, saves[place].step)
@@ -411,7 +411,7 @@ def _covered(lineages: Sequence[Lineage], outings: Sequence[Outing], covered: in
 def leg_end(outing: Outing, leg: Leg) -> int:
     """Where saves begin to belong to the next leg; a save may land, and be told, after its attempt's end."""
     legs = outing.track.legs
-    return legs[leg.place + 1].begin_us if leg.place + 1 < len(legs) else FAR
+    return legs[leg.place + 1].saves_from_us if leg.place + 1 < len(legs) else FAR
 
 
 def _over(outings: Sequence[Outing], status: Status) -> bool:

@@ -128,7 +128,7 @@ def checkpoints(generation: Generation, verdict: Verdict) -> list[CheckpointReco
     for lineage in verdict.lineages:
         outing, leg = generation.outings[lineage.outing], lineage.leg
         saves = outing.track.lifecycle.saves
-        place = bisect_left(saves, leg.begin_us, key=lambda save: save.begin_us)
+        place = bisect_left(saves, leg.saves_from_us, key=lambda save: save.begin_us)
         until = leg_end(outing, leg)
         limit = lineage.limit
         for save in saves[place:]:

@@ -389,7 +389,7 @@ class Track:
             return
         leg, saves = self.legs[-1], self.lifecycle.saves
         landed = next((save.step for save in reversed(saves) if save.landed), 0)
-        if not saves or saves[-1].begin_us < leg.begin_us:
+        if not saves or saves[-1].begin_us < leg.saves_from_us:
             landed = 0
         floor = 0
         for anchor in reversed(self.anchors):

@@ -374,6 +374,12 @@ def test_checkpoint_of_the_branch_before_a_rollback_covers_nothing_after_it(read
     assert read(log).stretches("kept") == [(10, 20)]
 
 
+@pytest.mark.parametrize("dur", [None, 0, 2])
+def test_save_that_ended_at_the_moment_of_a_rollback_is_of_the_branch_before_it(read: Read, dur: int | None) -> None:
+    log = saved().own("checkpoint.saved", 41, step=10, dur=dur).rollback(41, 5).steps(41, 6, 12)
+    assert read(log.end(55, "cancelled")).stretches("kept") == [(10, 20)]
+
+
 def test_missing_steps_are_no_part_of_the_time_before_a_rollback(read: Read) -> None:
     # back to 5 at 41, on to 8 at 47, broken at 60; the next works on from 10: two steps are missing in that tail alone
     log = saved().rollback(41, 5).steps(41, 6, 8).failure(60).as_attempt(1).up(70, resume=10).steps(80, 11, 12).end(84)
