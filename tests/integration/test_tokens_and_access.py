@@ -8,13 +8,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from app_client import AppClient
 from fastapi import Depends, FastAPI
 from no_keeper import NoKeeper
 from sqlalchemy import Connection, delete, insert, select
+from starlette.requests import HTTPConnection
 from tachograph_collector.service import access
 from tachograph_collector.service.access import Access, Doorkeeper, require
 from tachograph_collector.service.app import create_app
@@ -311,6 +312,7 @@ def test_a_remembered_token_costs_no_look_up_and_made_up_ones_stay_bounded(
     sqlite_client: AppClient, sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = make(sqlite)
+    sqlite_client.app.state.service.extra["doorkeeper"]._clock = Clock()
     assert sqlite_client.get("/probe/read", headers=bearer(token)).status_code == 200
     looked_up: list[str] = []
     monkeypatch.setattr(access, "find_token", lambda connection, token_id: looked_up.append(token_id))
@@ -325,6 +327,47 @@ def test_a_remembered_token_costs_no_look_up_and_made_up_ones_stay_bounded(
     keeper = sqlite_client.app.state.service.extra["doorkeeper"]
     assert len(keeper._strangers) == 5
     assert keeper.num_refused["unknown"] == 40
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "by token"])
+def test_whoever_is_known_waits_for_no_database_and_is_asked_for_anew_beside(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch, *, is_open: bool
+) -> None:
+    clock, may_answer, asked = Clock(), threading.Event(), threading.Semaphore(0)
+    token = None if is_open else make(sqlite)
+    doorkeeper = Doorkeeper(Settings(database_url=str(sqlite)), sqlite, clock)
+    name = "any_token" if is_open else "find_token"
+    real = getattr(access, name)
+
+    def slow(*given: Any) -> Any:
+        asked.release()
+        assert may_answer.wait(30)
+        return real(*given)
+
+    async def known() -> int:
+        return (
+            await (doorkeeper.identify(cast(HTTPConnection, None)) if token is None else doorkeeper.access_of(token))
+        ).tenant_id
+
+    async def work() -> None:
+        assert await known() == 1
+        monkeypatch.setattr(access, name, slow)
+        clock.now_s += access.RENEWED_S / 2
+        assert await known() == 1
+        assert not asked.acquire(blocking=False), "fresh"
+        clock.now_s += access.RENEWED_S
+        for _ in range(3):
+            assert await asyncio.wait_for(known(), 10) == 1
+        assert await asyncio.to_thread(asked.acquire, timeout=10)
+        may_answer.set()
+        while doorkeeper._asking_open or doorkeeper._under_way:
+            await asyncio.sleep(0)
+        clock.now_s += access.RENEWED_S / 2
+        assert await asyncio.wait_for(known(), 10) == 1
+
+    asyncio.run(work())
+    assert not asked.acquire(blocking=False), "once for all who came meanwhile"
+    doorkeeper.close()
 
 
 def test_a_flood_of_made_up_tokens_is_told_to_wait_and_holds_up_no_real_one(

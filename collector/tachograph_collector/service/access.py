@@ -26,6 +26,9 @@ from tachograph_collector.store.tokens import SCOPES, TokenRecord, any_token, fi
 
 DEFAULT_TENANT_ID: Final = 1
 REMEMBERED_S: Final = 3.0
+RENEWED_S: Final = REMEMBERED_S / 2
+"""So long before it is forgotten, what is known is asked for anew by whoever comes, who doesn't wait for that: where
+requests come steadily, none ever waits for the database."""
 MAX_REMEMBERED: Final = 4096
 MAX_STRANGERS: Final = 256
 """IDs never seen before that are looked up at once. They have a thread of their own: a flood of made-up tokens waits
@@ -118,11 +121,13 @@ class Doorkeeper:
 
     async def _is_open(self) -> bool:
         """Whether nobody needs a token: none was ever made, and the address (or ``--insecure``) allows for that."""
-        if self._may_be_open and self._clock() >= self._open_until_s:
+        now_s = self._clock()
+        if self._may_be_open and now_s >= self._open_until_s - RENEWED_S:
             if self._asking_open is None:  # once for all that come meanwhile: a thousand agents may
                 self._asking_open = asyncio.ensure_future(self._ask_open())
                 self._asking_open.add_done_callback(self._asked_open)
-            await asyncio.shield(self._asking_open)
+            if now_s >= self._open_until_s:
+                await asyncio.shield(self._asking_open)
         return self._may_be_open
 
     async def _ask_open(self) -> None:
@@ -145,6 +150,8 @@ class Doorkeeper:
         """The token with that ID as it was within the last ``REMEMBERED_S``; None if there is none."""
         known, now_s = self._remembered.get(token_id), self._clock()
         if known is not None and now_s < known.until_s:
+            if now_s >= known.until_s - RENEWED_S and token_id not in self._under_way:
+                self._begin_look_up(token_id, is_stranger=False)
             return known
         if now_s < self._strangers.get(token_id, float("-inf")):
             return None
@@ -153,12 +160,16 @@ class Doorkeeper:
             is_stranger = known is None
             if is_stranger and self._num_strangers >= MAX_STRANGERS:
                 raise later(503, "too many unknown tokens are being looked up; try again", REMEMBERED_S)
-            self._num_strangers += is_stranger
-            task = asyncio.ensure_future(self._look_up(token_id, is_stranger=is_stranger))
-            self._under_way[token_id] = task
-            task.add_done_callback(lambda done: self._looked_up(token_id, done, is_stranger=is_stranger))
+            task = self._begin_look_up(token_id, is_stranger=is_stranger)
         # A client that goes away must not take the look-up from the others that wait for it.
         return await asyncio.shield(task)
+
+    def _begin_look_up(self, token_id: str, *, is_stranger: bool) -> asyncio.Task[_Remembered | None]:
+        self._num_strangers += is_stranger
+        task = asyncio.ensure_future(self._look_up(token_id, is_stranger=is_stranger))
+        self._under_way[token_id] = task
+        task.add_done_callback(lambda done: self._looked_up(token_id, done, is_stranger=is_stranger))
+        return task
 
     def _looked_up(self, token_id: str, task: asyncio.Task[_Remembered | None], *, is_stranger: bool) -> None:
         self._num_strangers -= is_stranger
