@@ -235,9 +235,11 @@ class RunDetectors:
     def _judge_until(self, until_us: int, *, is_end: bool = False) -> None:
         steps = self._due_steps(until_us)
         begin = 0
-        for t_us, event in self._due_others(until_us, is_end=is_end):
-            if steps is not None:
-                end = int(np.searchsorted(steps.t_us, t_us, side="right"))
+        due = self._due_others(until_us, is_end=is_end)
+        times_us = np.array([t_us for t_us, _ in due], dtype=np.int64)
+        ends = [0] * len(due) if steps is None else np.searchsorted(steps.t_us, times_us, side="right").tolist()
+        for (t_us, event), end in zip(due, ends, strict=True):
+            if steps is not None and end > begin:
                 self._take_steps(steps.take(slice(begin, end)))
                 begin = end
             if self._done_us is not None and t_us <= self._done_us:
