@@ -314,7 +314,9 @@ class RunFolder:
         names = self._ledger.runs(ledger_now_us)
         books = {number: self._ledger.books(run, ledger_now_us) for number, run in enumerate(names, start=1)}
         quiet = not more and now_us - self.last_received_us >= self._pace.quiet_us
-        details = {} if more else self._details(books, ledger_now_us, quiet=quiet)
+        details_begun_us = self._monotonic_us()
+        is_due = not more and details_begun_us >= self._details_due_us
+        details = {} if more else self._details(books, ledger_now_us, quiet=quiet, is_due=is_due)
         if not more:
             self._look(books, details, now_us, quiet=quiet)
         until_us = self._booked_until_us(books, ledger_now_us)
@@ -346,6 +348,10 @@ class RunFolder:
             num_incidents, num_opened = self.detecting.write(
                 connection, self.origin, at_us, self._own_sights(), sights_at_once=next_look_us is None
             )
+        if is_due:  # what they cost is mostly the judging of them, and the writing
+            ended_us = self._monotonic_us()
+            rest_us = round((ended_us - details_begun_us) / self._pace.details_share)
+            self._details_due_us = ended_us + min(rest_us, self._pace.details_at_least_every_us)
         if written.changed:
             self._version += 1
         for number in [number for number in self._generations if number not in books]:
@@ -384,19 +390,15 @@ class RunFolder:
             )
         )
 
-    def _details(self, books: dict[int, Books], ledger_now_us: int | None, *, quiet: bool) -> dict[int, Details]:
+    def _details(
+        self, books: dict[int, Books], ledger_now_us: int | None, *, quiet: bool, is_due: bool
+    ) -> dict[int, Details]:
         """The records behind the books: of runs about to be frozen, and of all if they can be afforded again."""
-        begun_us = self._monotonic_us()
-        due = begun_us >= self._details_due_us
-        wanted = [number for number in books if due or (quiet and self._is_to_freeze(number, books[number]))]
+        wanted = [number for number in books if is_due or (quiet and self._is_to_freeze(number, books[number]))]
         is_over = self._is_over(books, quiet=quiet)
         if books and self.detecting.wants_books(ledger_now_us or 0, is_replay=self._is_replay, is_over=is_over):
             wanted = sorted({*wanted, max(books)})
-        found = {number: self._ledger.details(books[number].run, ledger_now_us) for number in wanted}
-        if due:
-            ended_us = self._monotonic_us()
-            self._details_due_us = ended_us + round((ended_us - begun_us) / self._pace.details_share)
-        return found
+        return {number: self._ledger.details(books[number].run, ledger_now_us) for number in wanted}
 
     def _is_over(self, books: dict[int, Books], *, quiet: bool) -> bool:
         """Whether nothing more is expected of the run."""

@@ -32,8 +32,11 @@ class Pace:
     """Stored rows read at one go; a run with more to read lets others have their turn in between."""
     write_at_least_every_us: int = 5 * SECOND
     """A run that is far behind writes what it has by then."""
-    details_share: float = 0.05
-    """Attempts, restarts and checkpoints are worked out so seldom that it takes at most this share of the time."""
+    details_share: float = 0.02
+    """Attempts, restarts and checkpoints are worked out and written so seldom that it takes at most this share of the
+    time."""
+    details_at_least_every_us: int = 15 * SECOND
+    """The first time, when all rows are new, takes longer than any later one."""
     save_every_us: int = 60 * SECOND
     save_share: float = 0.02
     nodes_every_us: int = 10 * SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from ledger_oracle.build import T0_US, Log
@@ -12,6 +13,10 @@ from ledger_oracle.mess import MILD, messed
 from ledger_oracle.order import at_us
 from live_world import MINUTE, SECOND, World, hurried
 from tachograph_agent.events import AnyEvent
+from tachograph_collector.live import leases
+from tachograph_collector.live.detecting import Moment
+from tachograph_collector.live.folder import RunFolder
+from tachograph_collector.live.pace import Pace
 
 
 def play(world: World, events: list[AnyEvent], chance: random.Random, *, crashes: float = 0.0) -> None:
@@ -72,3 +77,36 @@ def test_minute_is_booked_within_two_seconds_and_the_agents_delay(world: World) 
     world.settle()
     world.wait(4)
     assert [minute.kept_us for minute in world.minutes("r")] == [MINUTE]
+
+
+def test_what_working_out_and_judging_attempts_costs_is_at_most_its_share_of_the_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the working out was counted, and of a thousand restarts the judging and writing takes five times that."""
+    world.receive(Log("r").start(0).up(0, resume=0).steps(0, 1, 10).events)
+    world.at(T0_US + 21 * SECOND)
+    with world.database.write() as connection:
+        lease = leases.acquire(connection, world.run("r"), "one", world.clock.now_us)
+    assert lease is not None
+    spent_us = 0
+    folder = RunFolder(world.database, lease, "r", Pace(), lambda: world.clock.now_us + spent_us)
+    worked_out: list[int] = []
+    real = folder.detecting.look
+
+    def look(moment: Moment) -> None:
+        nonlocal spent_us
+        if moment.details is not None:
+            worked_out.append(world.clock.now_us)
+            spent_us += SECOND // 10
+        real(moment)
+
+    monkeypatch.setattr(folder.detecting, "look", look)
+    folder.open()
+    for step in range(11, 51):  # a step each second
+        world.receive(Log("r").steps(19 + step, step, step).events)
+        world.at(world.clock.now_us + SECOND)
+        folder.turn()
+    took_us = world.clock.now_us - worked_out[0]
+    assert len(worked_out) > 5
+    assert (len(worked_out) - 1) * SECOND / 10 <= Pace().details_share * took_us
+    assert all(b - a <= 15 * SECOND for a, b in pairwise(worked_out))
