@@ -156,13 +156,16 @@ class PostgreSQLServer:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks its connections and writes all down, SIGKILL is a crash of every server process."""
         if self.process is not None:
+            killed: list[int] = []
             if how == signal.SIGKILL:
                 self.process.send_signal(signal.SIGSTOP)  # so that it starts no other while its children are killed
-                for child in _children(self.process.pid):
+                killed = _children(self.process.pid)
+                for child in killed:
                     os.kill(child, signal.SIGKILL)
             self.process.send_signal(how)
             self.process.wait(ENDS_WITHIN_S)
             self.process = None
+            _wait_until_gone(killed)  # what they share belongs to them until they are: no other server starts before
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.communicate()
@@ -200,6 +203,22 @@ class PostgreSQLServer:
 def sqlite_url(path: Path) -> str:
     """The address of a SQLite file."""
     return f"sqlite:///{path}"
+
+
+def _wait_until_gone(pids: list[int]) -> None:
+    give_up_at = time.monotonic() + ENDS_WITHIN_S
+    while any(_runs(pid) for pid in pids):
+        assert time.monotonic() < give_up_at, f"processes that were killed still run: {pids}"
+        time.sleep(0.005)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process that is more than what is left of one that nobody has asked for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
 
 
 def _children(pid: int) -> list[int]:
