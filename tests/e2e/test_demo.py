@@ -68,10 +68,7 @@ class Demo:
         lines = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                if (
-                    int(entry.name) not in own
-                    and f"TMPDIR={self.folder}\0".encode() in (entry / "environ").read_bytes()
-                ):
+                if int(entry.name) not in own and mark in (entry / "environ").read_bytes():
                     lines.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:  # it has just ended
                 continue
