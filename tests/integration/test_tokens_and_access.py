@@ -2,89 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from access_probe import LOOPBACK, Clock, bearer, make, probed, revoke
 from app_client import AppClient
-from fastapi import Depends, FastAPI
-from no_keeper import NoKeeper
-from sqlalchemy import Connection, delete, insert, select
-from starlette.requests import HTTPConnection
+from sqlalchemy import delete, select
 from tachograph_collector.service import access
-from tachograph_collector.service.access import Access, Doorkeeper, require
-from tachograph_collector.service.app import create_app
-from tachograph_collector.service.problems import Problem
+from tachograph_collector.service.access import Access, Doorkeeper
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database, StoreError, StoreUnavailableError
-from tachograph_collector.store.schema import tenants, tokens
+from tachograph_collector.store.schema import tokens
 from tachograph_collector.store.tokens import (
-    create_token,
     find_token,
     list_tokens,
-    revoke_token,
     split,
     tenant_named,
 )
-
-HOUR_US = 3_600_000_000
-LOOPBACK = "http://127.0.0.1:8420"
-
-
-def make(database: Database, *scopes: str, tenant: str = "default", **more: Any) -> str:
-    """A new token."""
-    with database.write() as connection:
-        if tenant == "default" and not connection.execute(select(tenants)).first():
-            connection.execute(insert(tenants).values(tenant_id=1, name="default"))
-        now_us = database.now_us(connection)
-        _, token = create_token(
-            connection,
-            now_us=now_us,
-            tenant_id=tenant_named(connection, tenant, create=True),
-            name=more.pop("name", "one"),
-            scopes=scopes or ("read",),
-            expires_us=now_us + more.pop("lasts_us") if "lasts_us" in more else None,
-            **more,
-        )
-    return token
-
-
-def revoke(database: Database, token: str) -> None:
-    with database.write() as connection:
-        token_id, _ = split(token) or ("", "")
-        revoke_token(connection, token_id, now_us=database.now_us(connection))
-
-
-class Clock:
-    """A monotonic clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def probed(settings: Settings, database: Database) -> FastAPI:
-    """The collector's own application, with a route a scope that says who is asking."""
-    app = create_app(settings, database, NoKeeper())
-
-    def say(found: Access) -> dict[str, Any]:
-        return {"tenant": found.tenant_id, "scopes": sorted(found.scopes), "runs": found.run_patterns}
-
-    for scope in ("ingest", "read", "admin"):
-
-        @app.get(f"/probe/{scope}")
-        @app.post(f"/probe/{scope}")
-        async def _(found: Access = Depends(require(scope))) -> dict[str, Any]:  # noqa: B008 - FastAPI's way
-            return say(found)
-
-    return app
 
 
 @pytest.fixture
@@ -107,10 +44,6 @@ def sqlite_client(sqlite: Database) -> Iterator[AppClient]:
     """A collector on loopback, where the database doesn't matter."""
     with AppClient(probed(Settings(database_url=str(sqlite)), sqlite), base_url=LOOPBACK) as found:
         yield found
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 # -- the store ------------------------------------------------------------------------------------------------------
@@ -285,122 +218,6 @@ def test_another_scheme_is_refused_with_what_is_expected(client: AppClient, data
     assert answer.status_code == 401
     assert "Bearer TOKEN" in answer.json()["detail"]
     assert "dXNlcjpwYXNz" not in answer.text
-
-
-def test_revocation_and_expiry_are_seen_within_seconds(database: Database) -> None:
-    clock = Clock()
-    app = probed(Settings(database_url=str(database)), database)
-    app.state.service.identify = Doorkeeper(Settings(database_url=str(database)), database, clock).identify
-    with AppClient(app, base_url=LOOPBACK) as client:
-        token, brief = make(database), make(database, lasts_us=HOUR_US)
-        assert client.get("/probe/read", headers=bearer(token)).status_code == 200
-        assert client.get("/probe/read", headers=bearer(brief)).status_code == 200
-        revoke(database, token)
-        with database.write() as connection:
-            connection.execute(tokens.update().where(tokens.c.expires_us.is_not(None)).values(expires_us=1))
-        assert client.get("/probe/read", headers=bearer(token)).status_code == 200, "remembered"
-        assert access.REMEMBERED_S <= 5.0
-        clock.now_s += access.REMEMBERED_S
-        for each, state in ((token, "revoked"), (brief, "expired")):
-            answer = client.get("/probe/read", headers=bearer(each))
-            assert answer.status_code == 401
-            assert state in answer.json()["detail"]
-            assert each not in answer.text
-
-
-def test_a_remembered_token_costs_no_look_up_and_made_up_ones_stay_bounded(
-    sqlite_client: AppClient, sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = make(sqlite)
-    sqlite_client.app.state.service.extra["doorkeeper"]._clock = Clock()
-    assert sqlite_client.get("/probe/read", headers=bearer(token)).status_code == 200
-    looked_up: list[str] = []
-    monkeypatch.setattr(access, "find_token", lambda connection, token_id: looked_up.append(token_id))
-    monkeypatch.setattr(access, "MAX_REMEMBERED", 5)
-    for number in range(20):
-        made_up = f"tachograph_{number:016x}_{'0' * 64}"
-        assert sqlite_client.get("/probe/read", headers=bearer(made_up)).status_code == 401
-        assert sqlite_client.get("/probe/read", headers=bearer(made_up)).status_code == 401
-    assert len(looked_up) == 20
-    assert sqlite_client.get("/probe/read", headers=bearer(token)).status_code == 200
-    assert len(looked_up) == 20, "what is made up pushes nothing out that is real"
-    keeper = sqlite_client.app.state.service.extra["doorkeeper"]
-    assert len(keeper._strangers) == 5
-    assert keeper.num_refused["unknown"] == 40
-
-
-@pytest.mark.parametrize("is_open", [True, False], ids=["open", "by token"])
-def test_whoever_is_known_waits_for_no_database_and_is_asked_for_anew_beside(
-    sqlite: Database, monkeypatch: pytest.MonkeyPatch, *, is_open: bool
-) -> None:
-    clock, may_answer, asked = Clock(), threading.Event(), threading.Semaphore(0)
-    token = None if is_open else make(sqlite)
-    doorkeeper = Doorkeeper(Settings(database_url=str(sqlite)), sqlite, clock)
-    name = "any_token" if is_open else "find_token"
-    real = getattr(access, name)
-
-    def slow(*given: Any) -> Any:
-        asked.release()
-        assert may_answer.wait(30)
-        return real(*given)
-
-    async def known() -> int:
-        return (
-            await (doorkeeper.identify(cast(HTTPConnection, None)) if token is None else doorkeeper.access_of(token))
-        ).tenant_id
-
-    async def work() -> None:
-        assert await known() == 1
-        monkeypatch.setattr(access, name, slow)
-        clock.now_s += access.RENEWED_S / 2
-        assert await known() == 1
-        assert not asked.acquire(blocking=False), "fresh"
-        clock.now_s += access.RENEWED_S
-        for _ in range(3):
-            assert await asyncio.wait_for(known(), 10) == 1
-        assert await asyncio.to_thread(asked.acquire, timeout=10)
-        may_answer.set()
-        while doorkeeper._asking_open or doorkeeper._under_way:
-            await asyncio.sleep(0)
-        clock.now_s += access.RENEWED_S / 2
-        assert await asyncio.wait_for(known(), 10) == 1
-
-    asyncio.run(work())
-    assert not asked.acquire(blocking=False), "once for all who came meanwhile"
-    doorkeeper.close()
-
-
-def test_a_flood_of_made_up_tokens_is_told_to_wait_and_holds_up_no_real_one(
-    sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token, clock = make(sqlite), Clock()
-    real_id, real = (split(token) or ("", ""))[0], access.find_token
-    may_answer = threading.Event()
-
-    def find(connection: Connection, token_id: str) -> Any:
-        if token_id != real_id:
-            assert may_answer.wait(30)
-        return real(connection, token_id)
-
-    monkeypatch.setattr(access, "find_token", find)
-    doorkeeper = Doorkeeper(Settings(database_url=str(sqlite)), sqlite, clock)
-
-    async def work() -> None:
-        await doorkeeper.access_of(token)
-        made_up = [f"tachograph_{number:016x}_{'0' * 64}" for number in range(access.MAX_STRANGERS + 10)]
-        flood = [asyncio.create_task(doorkeeper.access_of(each)) for each in made_up]
-        await asyncio.sleep(0)
-        clock.now_s += 60
-        assert (await doorkeeper.access_of(token)).tenant_id == 1
-        may_answer.set()
-        told = await asyncio.gather(*flood, return_exceptions=True)
-        assert Counter(each.status for each in told if isinstance(each, Problem)) == {
-            401: access.MAX_STRANGERS,
-            503: 10,
-        }
-
-    asyncio.run(work())
-    doorkeeper.close()
 
 
 def test_run_patterns_are_whole_case_sensitive_shell_patterns() -> None:
