@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tachograph_collector.cli.errors import BadInputError
+from tachograph_collector.model import toml_text
 
 if TYPE_CHECKING:
     from tachograph_collector.detect import Incident
@@ -89,8 +89,8 @@ def parse_set(words: Sequence[str]) -> list[dict[str, Any]]:
 
 def _number(text: str, word: str) -> Any:
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # a number of thousands of digits is no TOMLDecodeError
+        value = toml_text.tables(f"value = {text}")["value"]
+    except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadInputError(f"--set {word}: {text!r:.60} is no number; expected one, or several with commas")

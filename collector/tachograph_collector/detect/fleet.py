@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from tachograph_collector.detect.settings import Settings, SettingsError, settings_from
+from tachograph_collector.model import toml_text
 
 RUN_TABLES: Final = "run"
 MATCH: Final = "match"
@@ -47,14 +47,9 @@ class FleetSettings:
 def document_of(text: str) -> dict[str, Any]:
     """The tables of a TOML document, not yet looked at. Raises ``SettingsError`` where it is none."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return toml_text.tables(text)
+    except ValueError as error:
         raise SettingsError(f"thresholds: not TOML ({error})") from error
-    except RecursionError as error:
-        raise SettingsError("thresholds: tables or lists in one another, too deep to be read") from error
-    except ValueError as error:  # a number of thousands of digits, or a date that there is not
-        what = "a whole number of thousands of digits" if "digits" in str(error) else str(error)
-        raise SettingsError(f"thresholds: {what}; no threshold is like that") from error
 
 
 def _run_tables(told: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from tachograph_collector.model import toml_text
 from tachograph_collector.service.units import bytes_of, seconds_of, shown_bytes, shown_seconds
 from tachograph_collector.sinks.config import (
     GRAFANA_NAME,
@@ -386,12 +386,10 @@ def _parsed(option: Option, value: object, where: str) -> object:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        told = toml_text.tables(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}; expected a TOML file") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path}: tables or lists in one another, too deep to be read") from error
-    except ValueError as error:  # also of bytes that are no text, and of numbers of thousands of digits
+    except ValueError as error:  # also of bytes that are no text
         raise SettingsError(f"{path} is no TOML file: {error}") from error
     known = [*(option.name for option in options().values()), "sinks"]
     for key in told:

@@ -105,12 +105,12 @@ def test_never_is_a_large_number() -> None:
     [
         ("[hang]\nleast_s = " + "9" * 5000, "a whole number of thousands of digits"),
         ("x = " + "[" * 5000 + "]" * 5000, "too deep"),
-        ("[hang]\nleast_s = 2026-02-30", "2026-02-30"),
+        ("[hang]\nleast_s = 2026-02-30", "invalid date"),
         ("[hang", "not TOML"),
     ],
 )
 def test_a_document_that_no_reader_takes_is_refused_in_a_short_sentence(text: str, said: str) -> None:
     with pytest.raises(SettingsError) as caught:
         document_of(text)
-    assert said in str(caught.value) or "not TOML" in str(caught.value)
+    assert said in str(caught.value)
     assert len(str(caught.value)) < 200

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast, get_args
 
 from msgspec import Struct
 
+from tachograph_collector.model import toml_text
 from tachograph_collector.model.plan.inputs import (
     BY_NAME,
     KNOWN,
@@ -41,11 +41,9 @@ class PlanFile(Struct, frozen=True):
 def read(text: str) -> PlanFile:
     """The numbers of a plan's file; raises ``PlanError`` with the key, its value and what is accepted."""
     try:
-        document = tomllib.loads(text)
-    except RecursionError as error:
-        raise PlanError("tables or lists in one another, too deep to be read") from error
-    except ValueError as error:  # also of numbers of thousands of digits
-        raise PlanError(f"this is no TOML: {_lower(str(error))}") from error
+        document = toml_text.tables(text)
+    except ValueError as error:
+        raise PlanError(f"this is no TOML: {error}") from error
     numbers: dict[str, Number] = {}
     for key, value, section in _entries(document):
         known = BY_NAME[key]
@@ -132,10 +130,6 @@ def _name(given: Any) -> str | None:
     if given is None or isinstance(given, str):
         return given
     raise PlanError(f"name is {given!r}; expected text")
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 _HEAD: Final = """\
