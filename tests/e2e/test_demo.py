@@ -46,16 +46,22 @@ class Demo:
 
     def pid(self) -> int:
         """Of the demo itself, which runs under ``timeout``."""
+        (pid,) = self.pids_of_demo()
+        return pid
+
+    def pids_of_demo(self) -> list[int]:
+        """None while ``timeout`` has not started it; an ``OSError`` once both are gone."""
         timeout = self.process.pid
-        (pid,) = Path(f"/proc/{timeout}/task/{timeout}/children").read_text().split()
-        return int(pid)
+        return [int(pid) for pid in Path(f"/proc/{timeout}/task/{timeout}/children").read_text().split()]
 
     def has_processes(self, expected: bool) -> bool:
         """Wait until some run, or none does; whether it came to that."""
         until_s = time.monotonic() + UP_WITHIN_S
-        while bool(self.processes()) is not expected and time.monotonic() < until_s:
+        while bool(self.processes()) is not expected:
+            if time.monotonic() > until_s:
+                return False
             time.sleep(0.05)
-        return bool(self.processes()) is expected
+        return True
 
     def processes(self) -> list[str]:
         """The command lines of what it started and still runs.
@@ -63,8 +69,11 @@ class Demo:
         Known by where they throw things away: what is just being started has the command line of the demo itself.
         """
         mark, own = f"TMPDIR={self.folder}\0".encode(), {self.process.pid}
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
-            own.add(self.pid())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            demo = self.pids_of_demo()
+            if not demo:
+                return []  # it has not begun
+            own.update(demo)
         lines = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
@@ -136,10 +145,7 @@ def test_a_demo_that_is_interrupted_or_killed_leaves_no_process_behind(start_dem
     if how != signal.SIGKILL:
         assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}[how]
         assert list(demo.folder.iterdir()) == []
-        assert demo.processes() == []
-        return
-    demo.has_processes(False)
-    assert demo.processes() == []
+    assert demo.has_processes(False), demo.processes()
 
 
 def test_a_demo_that_is_interrupted_while_it_starts_and_again_while_it_ends_leaves_no_process_behind(
@@ -152,4 +158,4 @@ def test_a_demo_that_is_interrupted_while_it_starts_and_again_while_it_ends_leav
     # Which of two signals at once is heard first is for the kernel to say.
     assert demo.end() in (130, 143)
     assert list(demo.folder.iterdir()) == []
-    assert demo.processes() == []
+    assert demo.has_processes(False), demo.processes()
