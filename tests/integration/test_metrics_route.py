@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -249,9 +250,15 @@ def test_the_route_asks_no_database_and_shows_a_token_s_tenant_alone(sqlite: Dat
         scrape.stop()
         scrape.figures.look()
         assert client.get("/metrics").status_code == 401
+        app.state.service.extra["doorkeeper"]._clock = Clock()  # what is known of a token is not renewed meanwhile
         asked: list[str] = []
         texts = {}
-        event.listen(sqlite.engine, "before_cursor_execute", lambda *told: asked.append(str(told[2])))
+
+        def ask(*told: object) -> None:
+            if threading.current_thread().name != "tachograph-upkeep":  # that asks when it likes
+                asked.append(str(told[2]))
+
+        event.listen(sqlite.engine, "before_cursor_execute", ask)
         for tenant, header in headers.items():
             client.get("/metrics", headers=header)  # the token is looked up once
             asked.clear()
