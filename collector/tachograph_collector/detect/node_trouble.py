@@ -188,7 +188,8 @@ class Troubles:
                 self._next_due_us = min(self._next_due_us, mine.due_us)
         having: dict[str, list[tuple[int, int, str]]] = {}
         for at_us, node in sorted(due):
-            for check in {one.check for one in self.state.nodes[node].troubles.values() if one.over_us is None}:
+            having_now = {one.check for one in self.state.nodes[node].troubles.values() if one.over_us is None}
+            for check in sorted(having_now):  # what comes last is what the run's incident says
                 if check not in having:
                     having[check] = self._having(check)
                 self._group(min(at_us, to_us), check, having[check])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tachograph_agent.events import AnyEvent, AttemptStart, RunStart, Step
+from tachograph_agent.events import AnyEvent, AttemptStart, Health, RunStart, Step
 from tachograph_collector.detect import Change, Detectors, Incident, Settings
 
 T0 = 1_760_000_000.0
@@ -143,3 +143,13 @@ def live(events: Sequence[AnyEvent], every_s: float, *, restart_every: int = 0) 
             detectors.restore(saved)
         now += every_s
     return changes
+
+
+def sick_in_all_ways() -> list[AnyEvent]:
+    """Eight nodes, and in one moment each has four things the matter with it that all of them have."""
+    told = ranks(32, 400)
+    for node in range(8):
+        for check in ("disk", "oom", "link", "ib"):
+            detail = f"{check} is bad"
+            told.append(Health(t=T0 + 600, run=RUN, node=f"n{node}", check=check, detail=detail, severity="warning"))
+    return told

@@ -23,9 +23,10 @@ sys.path.append(sys.argv[1])
 from tachograph_agent.events import decode
 from tachograph_collector.detect import Detectors
 from tachograph_collector.ledger import Ledger
+from detect_streams import sick_in_all_ways
 from test_detect_any_events import odd_events
 recorded = [decode(line) for line in pathlib.Path("examples/recorded_run.jsonl").read_bytes().splitlines()]
-for events in (recorded, *[odd_events(seed, 120) for seed in range(6)]):
+for events in (recorded, sick_in_all_ways(), *[odd_events(seed, 120) for seed in range(6)]):
     detectors = Detectors()
     detectors.add(events)
     detectors.look()
@@ -82,5 +83,5 @@ def judged_by_a_process(hash_seed: str) -> str:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("saved") == 8
+    assert done.stdout.count("saved") == 9
     return done.stdout
