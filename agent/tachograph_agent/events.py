@@ -334,7 +334,7 @@ def from_dict(raw: dict[str, Any]) -> AnyEvent:
     known = _FIELDS[kind]
     extra = {name: value for name, value in raw.items() if name not in known and name != "kind"}
     try:
-        event = msgspec.convert({name: raw[name] for name in raw.keys() & known}, cls, strict=True)
+        event = msgspec.convert({name: value for name, value in raw.items() if name in known}, cls, strict=True)
     except msgspec.ValidationError as error:
         raise EventError(f"{kind}: {_plain(error, raw)}") from error
     except UnicodeEncodeError as error:
@@ -350,7 +350,7 @@ def from_dict(raw: dict[str, Any]) -> AnyEvent:
 
 def _unknown(raw: dict[str, Any]) -> UnknownEvent:
     try:
-        base = msgspec.convert({name: raw[name] for name in raw.keys() & _BASE_FIELDS}, Event, strict=True)
+        base = msgspec.convert({name: value for name, value in raw.items() if name in _BASE_FIELDS}, Event, strict=True)
     except msgspec.ValidationError as error:
         raise EventError(f"{raw['kind']}: {_plain(error, raw)}") from error
     except UnicodeEncodeError as error:

@@ -196,17 +196,19 @@ class Agent:
     def _drain(self) -> None:
         """Ship what is there and say good-bye; what does not go in time stays in the spool for the next agent."""
         until_s = time.monotonic() + DRAIN_S
+        is_heard = False
         ending = threading.Thread(target=self._heartbeat.stop, args=(DRAIN_S + GOODBYE_S,), daemon=True)
         ending.start()
         while time.monotonic() < until_s:
             self._turn(drain=True)
             if self.loop.is_empty and not self.loop.is_waiting:
+                is_heard = True  # the good-bye will be, too, and may take what is left of the time
                 break
             if self.loop.backoff.num_failures and not self.loop.is_waiting:
                 break  # the collector is away: there is nobody to drain to
         left_bytes = self.loop.follower.unconfirmed_bytes()
         self.loop.close()
-        ending.join(GOODBYE_S)
+        ending.join(max(until_s - time.monotonic(), GOODBYE_S) if is_heard else GOODBYE_S)
         log.info("stops; %d bytes stay in the spool for the next agent", left_bytes)
 
     def _told_to_stop(self, _number: int, _frame: FrameType | None) -> None:

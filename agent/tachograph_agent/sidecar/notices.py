@@ -144,10 +144,10 @@ def _read(path: Path) -> tuple[bytes, float] | None:
     except OSError:
         return None
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        return os.pread(descriptor, MAX_BYTES, 0), status.st_mtime
+        content = os.pread(descriptor, MAX_BYTES, 0)
+        return content, os.fstat(descriptor).st_mtime  # asked for last: what is written meanwhile is a later notice
     except OSError:
         return None
     finally:
