@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 STARTS_WITHIN_S = 60
 
@@ -30,9 +30,7 @@ class Alertmanager:
             pytest.skip(lacking)
         settings = folder / "alertmanager.yml"
         settings.write_text(config)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self._command = [
             program,
             f"--config.file={settings}",
@@ -48,7 +46,7 @@ class Alertmanager:
         give_up_at = time.monotonic() + STARTS_WITHIN_S
         while True:
             try:
-                urllib.request.urlopen(f"{self.url}/-/ready", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/-/ready", timeout=20).close()
             except OSError:
                 running = self._process.poll() is None and time.monotonic() < give_up_at
                 assert running, self._log.read_text(errors="replace")[-2000:]
@@ -64,6 +62,6 @@ class Alertmanager:
 
     def alerts(self) -> list[dict[str, Any]]:
         """What is firing, as its API tells it."""
-        with urllib.request.urlopen(f"{self.url}/api/v2/alerts", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v2/alerts", timeout=60) as answer:
             found: list[dict[str, Any]] = json.load(answer)
         return found

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from free_ports import free_port
 
 WITHIN_S = 180
 PORT = "8420"
@@ -61,7 +62,7 @@ def run(commands: list[str], folder: Path) -> list[str]:
 
     A collector that is started with ``&`` is waited for, as a person would. The port of the pages is one that is free.
     """
-    port = _free_port()
+    port = str(free_port())
     lines = []
     for number, command in enumerate(commands):
         lines += [f"echo; echo @@{number}@@", command.replace(PORT, port)]
@@ -108,12 +109,6 @@ def fits(expected: str, told: str) -> bool:
     for line in lines:
         pattern += r"(?:[^\n]*\n)*?" if line == "…" else re.escape(line).replace("…", r"[^\n]*?") + r"\n"
     return re.fullmatch(pattern, told.strip("\n") + "\n" if told.strip("\n") else "") is not None
-
-
-def _free_port() -> str:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return str(held.getsockname()[1])
 
 
 if __name__ == "__main__":  # what the commands of a page write now: python tests/console_pages.py PAGE FOLDER

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -16,15 +15,9 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 STARTS_WITHIN_S = 60
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class Prometheus:
@@ -67,7 +60,7 @@ class Prometheus:
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < deadline_s, self._log.read_text()
             try:
-                urllib.request.urlopen(f"{self.url}/-/ready", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/-/ready", timeout=20).close()
             except OSError:
                 time.sleep(0.05)
             else:
@@ -83,7 +76,7 @@ class Prometheus:
         """What its API answers."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{query}: {error.read().decode()}") from error

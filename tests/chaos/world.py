@@ -22,6 +22,7 @@ from typing import Final
 from chaos.proxy import Mode, Proxy, Target
 from chaos.recorded import RUN, Line
 from databases import PostgreSQLServer
+from free_ports import free_port
 from live_spool import rank_files
 from tachograph_agent.spool.layout import attempt_directory
 from tachograph_agent.spool.rankfile import RankFile
@@ -29,13 +30,6 @@ from tachograph_agent.spool.rankfile import RankFile
 _PROGRAMS: Final = Path(sys.executable).parent
 _SPOOL_SEGMENT_BYTES: Final = 48 * 1024
 """Small, so that segments end and are deleted while things break."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on now; a collector that is started again keeps its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _is_open(port: int) -> bool:
@@ -63,7 +57,7 @@ class Process:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def end(self, how: signal.Signals, timeout_s: float = 40) -> int:
+    def end(self, how: signal.Signals, timeout_s: float = 60) -> int:
         """End it and give its exit status."""
         assert self._process is not None
         self.signal(how)
@@ -224,7 +218,7 @@ class World:
     def work(self) -> None:
         """Let it work for a moment; mostly until every collector takes connections again, else with more to come."""
         if self.chance.random() < 0.8:
-            give_up_at = time.monotonic() + 20
+            give_up_at = time.monotonic() + 60
             while not all(_is_open(port) for port in self.ports) and time.monotonic() < give_up_at:
                 self.revive()
                 time.sleep(0.05)

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collector_stub import StubCollector
+from free_ports import free_port
 from own_account import Process, read_marks
 from tachograph_agent.events import decode
 from tachograph_agent.spool.layout import AGENT_DIRECTORY
@@ -30,12 +30,6 @@ END_S = 300.0
 """The longest run's own length, with a start on a busy machine."""
 OWN_KINDS = frozenset({"failure", "heartbeat", "health", "gap"})
 """What an agent says itself; all else a rank has said."""
-
-
-def free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return asked.getsockname()[1]
 
 
 def wait_for(what: str, ready: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from agent_server.server import Server
+from free_ports import free_port
 
 
 class StubCollector:
     """Stores batches by name; ``go_away`` refuses connections until ``come_back``."""
 
     def __init__(self) -> None:
-        self._server = Server().__enter__()
+        self._server = Server(port=free_port()).__enter__()
         self._port = self._server.port
 
     @property

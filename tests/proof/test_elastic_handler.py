@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import END_S, free_port, wait_for
+from cluster import END_S, wait_for
+from free_ports import free_port
 
 HANDLER = [sys.executable, "-m", "tachograph_agent.integrations.elastic", "--local-addr=127.0.0.1"]
 KILLED_ONCE = """

@@ -14,7 +14,8 @@ from typing import Any
 import grafana_macros
 import pytest
 from collector_process import CollectorProcess
-from prometheus_server import Prometheus, free_port
+from free_ports import free_port
+from prometheus_server import Prometheus
 from tachograph_dashboards.generate import ALERTS, boards
 from tachograph_dashboards.modern import panels
 from tachograph_dashboards.rules import ALERTS as RULES
