@@ -8,6 +8,7 @@ the two. A test that is about one of them only says so by which it asks for.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -22,8 +23,12 @@ from tachograph_collector.store.database import Database
 __all__ = ["collector", "start_collector"]
 
 # How long an example takes says how busy the machine is, and nothing of what it is an example of.
+# Of the same code a test says the same each time; `make fuzz` looks for examples that nobody has seen yet.
 hypothesis.settings.register_profile(
-    "tachograph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "tachograph",
+    deadline=None,
+    derandomize=os.environ.get("TACHOGRAPH_EXAMPLES") != "new",
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("tachograph")
 
