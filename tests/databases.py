@@ -25,7 +25,7 @@ from tachograph_collector.store.database import Database
 from tachograph_collector.store.upgrade import upgrade
 
 STARTS_WITHIN_S = 60
-ENDS_WITHIN_S = 30
+ENDS_WITHIN_S = 60
 TEMPLATE = "tachograph_template"
 
 _WATCH = 'cat >/dev/null; kill -QUIT "$1" 2>/dev/null; sleep 1; rm -rf "$2"'

@@ -40,7 +40,7 @@ HOSTILE = '<img src=x onerror="document.title=1">/../é\u202e"\'><script>alert(1
 RECORDED = "atlas-7b-pretrain"
 BROKEN = "broken-now"
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_STARTS_WITHIN_S = 30
+_STARTS_WITHIN_S = 60
 
 
 def chromium() -> str:

@@ -26,7 +26,7 @@ RUN = RunKey(1, 77)
 
 def config(kind: Kind = "webhook", name: str = "own", url: str = "http://127.0.0.1:9", **more: Any) -> SinkConfig:
     """A sink's settings."""
-    told: dict[str, Any] = {"min_severity": LEAST[kind], "timeout_s": 2.0}
+    told: dict[str, Any] = {"min_severity": LEAST[kind], "timeout_s": 30.0}
     if kind == "grafana":
         told["token"] = Secret("env", "T", "glsa_secret")
     return SinkConfig(name=name, kind=kind, url=Secret("text", "url", url), **(told | more))
@@ -76,6 +76,11 @@ class World:
         )
         made.turn()
         return made
+
+    def now_us(self) -> int:
+        """The database's time."""
+        with self.database.read() as connection:
+            return self.database.now_us(connection)
 
     def incident(self, subject: str = "rank 7", *, origin: str = "live", ago_s: float = 60, **more: Any) -> Incident:
         """A new one, open unless ``cleared_us`` says when it was over."""

@@ -105,7 +105,7 @@ class Server:
             bodies = list(self.batches.values())
         return [json.loads(line) for body in bodies for line in body.splitlines()]
 
-    def wait_for(self, condition: Callable[[Server], bool], timeout_s: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[Server], bool], timeout_s: float = 60.0) -> None:
         """Wait until ``condition`` holds, asked after each batch and now and then; fails after ``timeout_s``."""
         until_s = time.monotonic() + timeout_s
         while not condition(self):

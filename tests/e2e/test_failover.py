@@ -43,7 +43,7 @@ def shown(collector: CollectorProcess) -> set[str]:
 
 def until_shows_all(collector: CollectorProcess) -> None:
     """Wait until the figures are prepared."""
-    give_up_at = time.monotonic() + 30
+    give_up_at = time.monotonic() + 60
     while shown(collector) != set(RUNS):
         assert time.monotonic() < give_up_at, f"only {shown(collector)} are shown"
         time.sleep(0.1)

@@ -50,7 +50,7 @@ class Node:
     def stop(self) -> None:
         """Stop the agent as the system does."""
         self.agents[-1].send_signal(signal.SIGTERM)
-        assert self.agents[-1].wait(30.0) == 0
+        assert self.agents[-1].wait(60.0) == 0
 
     def findings(self, check: str) -> list[dict[str, Any]]:
         """What the collector has of a check."""

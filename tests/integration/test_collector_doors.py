@@ -179,7 +179,7 @@ def test_with_a_certificate_it_serves_https_and_nothing_else(
     authority.configure_trust(context)
 
     def request(collector: CollectorProcess, method: str, path: str, *more: object) -> Reply:
-        connection = http.client.HTTPSConnection("127.0.0.1", collector.port, timeout=30, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", collector.port, timeout=60, context=context)
         try:
             connection.request(method, path)
             answer = connection.getresponse()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import databases
@@ -160,7 +161,9 @@ def test_told_to_stop_it_answers_what_is_on_its_way(collector: CollectorProcess)
         until_taken(collector)
         stopping = threading.Thread(target=collector.stop)
         stopping.start()
+        give_up_at = time.monotonic() + 60
         while not any("told to stop" in line for line in collector.said):
+            assert time.monotonic() < give_up_at, collector.said
             time.sleep(0.01)
         connection.sendall(body[10:])
         answer = connection.recv(65536)
@@ -176,13 +179,14 @@ def test_told_to_stop_while_the_database_hangs_it_says_so_and_ends(start_collect
         collector = start_collector(server.new_database(), options=["--stop-timeout", "1s"])
         assert collector.post_events(event(1)).status == 200
         assert server.process is not None
+        os.kill(server.process.pid, signal.SIGSTOP)  # first, so that it makes no more of them
         frozen = [server.process.pid, *databases._children(server.process.pid)]
-        for pid in frozen:
+        for pid in frozen[1:]:
             os.kill(pid, signal.SIGSTOP)
         told: list[Reply] = []
         waiting = threading.Thread(target=lambda: told.append(collector.post_events(event(2))))
         waiting.start()
-        until_taken(collector)
+        until_taken(collector, told)
         assert collector.stop() == 0
         waiting.join()
         for pid in frozen:
@@ -194,9 +198,11 @@ def test_told_to_stop_while_the_database_hangs_it_says_so_and_ends(start_collect
     assert any("did not end within 2 s" in line for line in collector.said)
 
 
-def until_taken(collector: CollectorProcess) -> None:
-    """Wait until the collector holds a part of a body."""
-    while collector.request("GET", "/readyz").json()["checks"]["queue"]["waiting_bytes"] == 0:
+def until_taken(collector: CollectorProcess, told: Sequence[Reply] = ()) -> None:
+    """Wait until the collector holds a part of a body, or has answered it already."""
+    give_up_at = time.monotonic() + 60
+    while not told and collector.request("GET", "/readyz").json()["checks"]["queue"]["waiting_bytes"] == 0:
+        assert time.monotonic() < give_up_at, "it takes no body"
         time.sleep(0.01)
 
 

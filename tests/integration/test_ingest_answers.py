@@ -39,16 +39,14 @@ def line(run: str = "lab/run", kind: str = "step", t: float | None = None, **fie
 
 @pytest.fixture
 def client(database: Database) -> Iterator[InProcess]:
-    with InProcess(create_app(Settings(body_timeout_s=0.05), database, NoKeeper())) as made:
+    with InProcess(create_app(Settings(), database, NoKeeper())) as made:
         yield made
 
 
 @pytest.fixture
 def small(sqlite_url: str) -> Iterator[InProcess]:
     """One with small bounds."""
-    told = Settings(
-        max_body_bytes=64 * 1024, max_events_bytes=256 * 1024, max_waiting_bytes=2 * MIB, body_timeout_s=0.05
-    )
+    told = Settings(max_body_bytes=64 * 1024, max_events_bytes=256 * 1024, max_waiting_bytes=2 * MIB)
     database = Database(sqlite_url)
     with InProcess(create_app(told, database, NoKeeper())) as made:
         yield made
@@ -198,11 +196,12 @@ def test_what_is_wrong_is_said(client: InProcess, headers: dict[str, str], statu
     assert stored(client, schema.batches) == 0
 
 
-def test_a_body_that_does_not_come_is_given_up(client: InProcess) -> None:
-    answer = post(client, b'{"kind"', then="silence")
-    assert answer.status == 408
-    assert answer.headers["connection"] == "close"
-    assert client.app.state.service.waiting.num_bytes == 0
+def test_a_body_that_does_not_come_is_given_up(database: Database) -> None:
+    with InProcess(create_app(Settings(body_timeout_s=0.05), database, NoKeeper())) as client:
+        answer = post(client, b'{"kind"', then="silence")
+        assert answer.status == 408
+        assert answer.headers["connection"] == "close"
+        assert client.app.state.service.waiting.num_bytes == 0
 
 
 def test_a_body_without_end_is_given_up(small: InProcess) -> None:

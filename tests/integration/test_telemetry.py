@@ -46,7 +46,7 @@ class Case:
         self.database = database
         self.folding = folding or Folding(database)
         self.figures = Figures(database, self.folding.keeper.holder)
-        exporter = OTLPSpanExporter(endpoint=f"{receiver.url}/v1/traces", timeout=0.5)
+        exporter = OTLPSpanExporter(endpoint=f"{receiver.url}/v1/traces", timeout=30)
         self.traces = RunTraces(
             database, lambda: [(each.key, each.version, each.books) for each in self.figures.shown_now()], exporter
         )

@@ -22,7 +22,7 @@ def trained(minutes: int = 3) -> Log:
     return Log("r").start(0).up(0, resume=0).steps(0, 1, 30 * minutes)
 
 
-def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
+def until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
     """Wait until something holds."""
     give_up_at = time.monotonic() + within_s
     pause = threading.Event()

@@ -74,7 +74,7 @@ def test_there_is_one_annotation_whatever_happened_to_the_first_tries(world: Wor
 
 def test_a_grafana_that_answers_too_late_makes_no_second_one(world: World) -> None:
     with Grafana() as grafana:
-        courier = courier_to(world, grafana, timeout_s=0.3)
+        courier = courier_to(world, grafana, timeout_s=1.0)
         one = world.incident()
         grafana.then(Behaviour(holds=True))
         courier.turn()

@@ -158,7 +158,7 @@ def test_a_certificate_is_verified_against_the_given_authority(https: tuple[str,
 
 
 def until(condition: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + 30
+    give_up_at = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up_at, "it did not come to that"
         time.sleep(0.02)
@@ -176,7 +176,7 @@ def test_a_sink_that_hangs_holds_up_no_other(database: Database) -> None:
             world.incident(f"rank {number}")
         hangs.arrived.acquire()
         for _ in range(3):
-            assert works.arrived.acquire(timeout=30)
+            assert works.arrived.acquire(timeout=60)
         assert len(hangs.came) == 1
         post.stop(0.1)
         hangs.release()

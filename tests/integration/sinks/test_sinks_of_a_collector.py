@@ -38,14 +38,14 @@ def test_a_collector_killed_while_it_tells_is_followed_by_one_that_makes_no_seco
         world = World(opened)
         grafana.then(Behaviour(holds=True))
         world.incident()
-        assert grafana.arrived.acquire(timeout=20)  # it is made, and the answer is on its way
+        assert grafana.arrived.acquire(timeout=60)  # it is made, and the answer is on its way
         first.kill()
         grafana.release()
         with opened.write() as connection:
             connection.execute(update(deliveries).values(claimed_until_us=0, next_try_us=0))
         second = start_collector(database_url, ["--config", str(file)])
-        assert grafana.arrived.acquire(timeout=20)
-        assert grafana.arrived.acquire(timeout=20)
+        assert grafana.arrived.acquire(timeout=60)
+        assert grafana.arrived.acquire(timeout=60)
         assert [came.method for came in grafana.came] == ["POST", "GET", "PATCH"]
         assert len(grafana.annotations) == 1
         second.stop()

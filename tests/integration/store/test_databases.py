@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -55,8 +54,8 @@ def test_the_server_and_its_folder_are_gone_when_the_tests_were_killed() -> None
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    give_up_at = time.monotonic() + 30
-    while Path(folder).exists() or _is_alive(int(server)):
+    give_up_at = time.monotonic() + 60
+    while Path(folder).exists() or databases._runs(int(server)):
         assert time.monotonic() < give_up_at, f"PostgreSQL {server} outlived the tests in {folder}"
         time.sleep(0.05)
 
@@ -77,12 +76,3 @@ def test_what_was_committed_is_there_after_the_server_was_killed() -> None:
         database.close()
     finally:
         server.close()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"

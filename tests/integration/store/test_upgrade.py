@@ -81,8 +81,12 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(database_url: str, 
     database.close()
 
 
-def test_the_weeks_ahead_have_partitions_and_making_them_again_makes_none(postgresql_url: str) -> None:
-    database = Database(postgresql_url)
+def test_the_weeks_ahead_have_partitions_and_making_them_again_makes_none(
+    postgresql_server: databases.PostgreSQLServer,
+) -> None:
+    url = postgresql_server.new_database(migrated=False)
+    database = Database(url)
+    upgrade(database)  # now, and not as the tests began: the week may have been another one
     with database.read() as connection:
         there = partitions(connection)
         now_us = database.now_us(connection)
@@ -95,3 +99,4 @@ def test_the_weeks_ahead_have_partitions_and_making_them_again_makes_none(postgr
     assert make_partitions(database) == []
     assert len(make_partitions(database, WEEKS_AHEAD + 2)) == 4
     database.close()
+    postgresql_server.drop_database(url)

@@ -353,6 +353,11 @@ def test_a_database_that_dies_while_it_stores_is_told_as_away_and_has_all_or_not
 def test_a_transaction_that_another_one_deadlocked_is_tried_again(postgresql_url: str) -> None:
     database = Database(postgresql_url)
     store(database, [_batch("0", [*_steps(run="a"), *_steps(run="b")])])
+    with database.write() as connection:
+        # Whoever waits looks for a deadlock once, after this time: by then the other one must wait, too.
+        name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+        connection.exec_driver_sql(f"ALTER DATABASE \"{name}\" SET deadlock_timeout = '5s'")
+    database.close()  # connections made from now on have it
     is_held, may_go_on = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -25,6 +25,19 @@ def told_by(*words: str, kills: OomKills | None = None) -> tuple[int, list[dict[
     return status, events
 
 
+WAITED_FOR = """
+def waited_for(number):
+    # A signal that comes before the wrapper waits for it would go to another thread of the test's process, and end it.
+    import os, time
+    while True:
+        with open(f"/proc/{os.getppid()}/status") as status:
+            blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk:"))
+        if not blocked >> (number - 1) & 1:
+            return
+        time.sleep(0.01)
+"""
+
+
 def python(script: str) -> list[str]:
     return [sys.executable, "-c", script]
 
@@ -48,9 +61,10 @@ def test_signal_that_nobody_forwarded_is_a_failure_by_name(number: signal.Signal
 
 @pytest.mark.parametrize("ends_by", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)"])
 def test_forwarded_stop_is_a_planned_end_whatever_ends_the_command_then(ends_by: str) -> None:
-    script = (
+    script = WAITED_FOR + (
         "import os, signal, sys\n"
         f"signal.signal(signal.SIGTERM, lambda *_: {ends_by})\n"
+        "waited_for(signal.SIGTERM)\n"
         "os.kill(os.getppid(), signal.SIGTERM)\n"
         "while True: signal.pause()"
     )
@@ -61,9 +75,10 @@ def test_forwarded_stop_is_a_planned_end_whatever_ends_the_command_then(ends_by:
 
 
 def test_signal_that_means_no_stop_is_forwarded_and_says_nothing() -> None:
-    script = (
+    script = WAITED_FOR + (
         "import os, signal\n"
         "signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))\n"
+        "waited_for(signal.SIGUSR2)\n"
         "os.kill(os.getppid(), signal.SIGUSR2)\n"
         "while True: signal.pause()"
     )

@@ -28,6 +28,7 @@ class Job:
             "PATH": f"{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin",
             "TACHOGRAPH_JOBS": str(self.jobs),
             "TACHOGRAPH_SPOOL": str(self.spool),
+            "TACHOGRAPH_HOOK_SECONDS": "60",
             "SLURM_JOB_ID": "4711",
             "SLURM_JOB_UID": str(os.getuid()),
             "SLURM_JOB_GID": str(os.getgid()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,11 @@ from tachograph_collector.store.metadata import metadata
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Database:
+def empty(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'x.db'}")
     metadata.create_all(database.engine)
-    return database
+    yield database
+    database.close()
 
 
 def status_of(work: Callable[[], object]) -> int:

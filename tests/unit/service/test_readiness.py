@@ -24,7 +24,8 @@ from tachograph_collector.store.schema import leases, runs
 
 
 @pytest.fixture
-def service(database: Database) -> Iterator[Service]:
+def service(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setattr(module, "ANSWER_WITHIN_S", 60.0)
     gather = Gather(database, lambda _: None)
     gather.start()
     yield Service(

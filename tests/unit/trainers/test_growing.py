@@ -130,7 +130,7 @@ def test_a_pattern_file_says_what_a_growing_log_means(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told", "sentence"),
     [
-        (gzip.compress(line(1).encode() * 9), {}, "compressed"),
+        (gzip.compress(line(1).encode() * 9, mtime=0), {}, "compressed"),
         (b"\0" * 2000, {}, "a binary file"),
         (b"Dear diary\n" * 8000, {}, "not a format I know.*--pattern"),
         (b'{"log_history": [], "global_step": 0}', {"format": "hf-state"}, "written anew as a whole"),
