@@ -9,13 +9,11 @@ const state = { failed: false };
 export function poll(signal, seconds, work, onError = () => {}) {
   let timer = 0;
   let wait = seconds;
-  let current = null;
+  const next = latest(signal);
   const turn = async () => {
     clearTimeout(timer);
-    current?.abort();
-    if (signal.aborted) return;
-    current = new AbortController();
-    const mine = AbortSignal.any([signal, current.signal]);
+    const mine = next();
+    if (mine.aborted) return;
     try {
       await work(mine);
       wait = seconds;
@@ -39,6 +37,16 @@ export function poll(signal, seconds, work, onError = () => {}) {
   signal.addEventListener("abort", () => clearTimeout(timer));
   turn();
   return turn;
+}
+
+/** Gives a signal each time it is called, and gives up what was asked with the one before: only the last answer counts. */
+export function latest(signal) {
+  let current = null;
+  return () => {
+    current?.abort();
+    current = new AbortController();
+    return AbortSignal.any([signal, current.signal]);
+  };
 }
 
 function connection(text) {

@@ -6,7 +6,7 @@ import { lines } from "../charts/lines.js";
 import { ACCOUNTS } from "../charts/theme.js";
 import { h, name, replace, section, table } from "../dom.js";
 import { duration, number, percent } from "../format.js";
-import { settled } from "../live.js";
+import { latest, settled } from "../live.js";
 import { stay } from "../route.js";
 
 const NUMBERS = {
@@ -24,6 +24,7 @@ export function planner(root, route, signal, fail) {
   const answer = h("div");
   const year = h("div");
   let told = null;
+  const [nextAsk, nextRun] = [latest(signal), latest(signal)];
   const curve = lines("Goodput over the interval", { x: "log", titleX: "interval", formatX: (at) => duration(at), format: (share) => percent(share, 0), height: 280,
     series: [{ label: "model", colour: "kept", width: 2, format: (share) => percent(share) }, { label: "interval chosen", colour: "checkpoint", points: true, size: 16, width: 0, format: (share) => percent(share) }, { label: "best", colour: "restart", points: true, width: 0, format: (share) => percent(share) }, { label: "the run", colour: "lost", points: true, width: 0, format: (share) => percent(share) }],
     marks: () => (told ? [{ at: told.flat_top_s[0], until: told.flat_top_s[1], colour: "idle", soft: true }] : []), summary: () => "shaded: the flat top, where the interval hardly matters; the top is broad, so round it" });
@@ -40,27 +41,30 @@ export function planner(root, route, signal, fail) {
   });
 
   async function ask() {
+    const mine = nextAsk();
     try {
-      told = await get("v1/plan", { interval_s: asked.interval, checkpoint_s: asked.checkpoint, restart_s: asked.restart, mtbf_s: asked.mtbf, persist_s: chosen.persist }, signal);
+      told = await get("v1/plan", { interval_s: asked.interval, checkpoint_s: asked.checkpoint, restart_s: asked.restart, mtbf_s: asked.mtbf, persist_s: chosen.persist }, mine);
       wrong.textContent = "";
     } catch (error) {
+      if (mine.aborted) return;
       if (!(error instanceof Refused)) return fail(error);
       wrong.textContent = error.message;
       return;
     } finally {
-      root.dataset.loaded = "yes";
+      if (!mine.aborted) root.dataset.loaded = "yes";
     }
     draw();
   }
 
   /** A run's own numbers, as the model measured them. */
   async function of() {
+    const mine = nextRun();
     if (!chosen.run) {
       [chosen.interval, chosen.goodput] = [null, null];
       return changed();
     }
     try {
-      const { model } = await get(ofRun(chosen.run, "/model"), {}, signal);
+      const { model } = await get(ofRun(chosen.run, "/model"), {}, mine);
       const { measured } = model ?? {};
       if (!measured?.interval_s) throw new Refused(404, "", "The model knows too little of that run yet: it needs some saves.");
       const put = (key, value) => { if (value > 0) slides[key].set((asked[key] = value)); };
@@ -72,6 +76,7 @@ export function planner(root, route, signal, fail) {
       [chosen.interval, chosen.goodput] = [measured.interval_s, model.goodput.observed];
       changed();
     } catch (error) {
+      if (mine.aborted) return;
       if (!(error instanceof Refused)) return fail(error);
       wrong.textContent = error.message;
       changed();
@@ -107,7 +112,9 @@ export function planner(root, route, signal, fail) {
   }
 
   async function ofPlace() {
-    const whole = await get(ofRun(chosen.run, "/model"), {}, signal).catch(() => null);
+    const mine = nextRun();
+    const whole = await get(ofRun(chosen.run, "/model"), {}, mine).catch(() => null);
+    if (mine.aborted) return;
     if (whole?.model?.measured.interval_s) [chosen.interval, chosen.goodput] = [whole.model.measured.interval_s, whole.model.goodput.observed];
     if (told) draw();
   }
