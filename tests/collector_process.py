@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +64,10 @@ class CollectorProcess:
         waited = self._serving.wait(STARTS_WITHIN_S)
         assert waited, "the collector did not come up: " + "\n".join(self.said)
         assert not self._ended.is_set() or self.port, "the collector ended: " + "\n".join(self.said)
-        ready = self.request("GET", "/readyz")
-        assert ready.status == 200, ready.body
+        give_up_at = time.monotonic() + STARTS_WITHIN_S
+        while (ready := self.request("GET", "/readyz")).status != 200:
+            assert time.monotonic() < give_up_at, ready.body
+            time.sleep(0.05)
         return self
 
     def _read(self, process: subprocess.Popen[str]) -> None:

@@ -90,7 +90,7 @@ def run(commands: list[str], folder: Path) -> list[str]:
         told, _ = shell.communicate(timeout=WITHIN_S)
     finally:
         _end(shell)
-    parts = re.split(r"\n?@@\d+@@\n", told.replace(port, PORT))[1:]
+    parts = re.split(r"\n?@@\d+@@\n", told.replace(f":{port}", f":{PORT}").replace(f"port {port}", f"port {PORT}"))[1:]
     return ["\n".join(line.rstrip() for line in part.rstrip("\n").splitlines()) for part in parts]
 
 

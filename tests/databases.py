@@ -159,6 +159,8 @@ class PostgreSQLServer:
             killed: list[int] = []
             if how == signal.SIGKILL:
                 self.process.send_signal(signal.SIGSTOP)  # so that it starts no other while its children are killed
+                while _state(self.process.pid) not in "TZX":
+                    time.sleep(0.001)
                 killed = _children(self.process.pid)
                 for child in killed:
                     os.kill(child, signal.SIGKILL)
@@ -214,11 +216,15 @@ def _wait_until_gone(pids: list[int]) -> None:
 
 def _runs(pid: int) -> bool:
     """Whether there is such a process that is more than what is left of one that nobody has asked for."""
+    return _state(pid) not in "ZX"
+
+
+def _state(pid: int) -> str:
+    """Its letter in /proc; that of a dead one where there is none."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
+        return "X"
 
 
 def _children(pid: int) -> list[int]:

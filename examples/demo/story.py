@@ -89,7 +89,7 @@ class Story:
         fault = self._watch.expect(f"rank {SLOW} held back", f"straggler, rank {SLOW}")
         brake = Brake(node.ranks[SLOW])
         try:
-            self._until_found(fault, 22, meanwhile=brake.press)
+            self._until_found(fault, 40, meanwhile=brake.press)
         finally:
             brake.let_go()
         self._say(f"rank {SLOW} runs freely again")

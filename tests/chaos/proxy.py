@@ -120,7 +120,10 @@ class Proxy:
 
         async def close() -> None:
             self._server.close()
+            self._moving.set()
             self._cut()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*others, return_exceptions=True)
 
         self._do(close())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -125,7 +125,8 @@ def kinds(operation: APIOperation[Any, Any, Any, Any]) -> Iterator[tuple[Generat
                 {"body": SENT_SILENCE},
             )  # no schema says that one of run, node ... and one of until, for is given
         if "{node}" in operation.label and mode == GenerationMode.POSITIVE:
-            yield mode, {"path_parameters": {"node": "node-05"}, "query": {"origin": ["replay"]}}
+            ever = {"origin": ["replay"], "since": "2000-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
+            yield mode, {"path_parameters": {"node": "node-05"}, "query": ever}
         for name, known in (("incident", INCIDENT), ("silence", SILENCE)):
             if f"{{{name}}}" in operation.label and mode == GenerationMode.POSITIVE:
                 yield mode, {"path_parameters": {name: known}}
@@ -145,7 +146,7 @@ def ask_all(cases: SearchStrategy[AnyCase], session: requests.Session) -> set[in
         suppress_health_check=list(HealthCheck),
     )
     def ask(case: AnyCase) -> None:
-        answer = case.call(session=session)
+        answer = case.call(session=session, timeout=60)
         statuses.add(answer.status_code)
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == ["application/problem+json"]

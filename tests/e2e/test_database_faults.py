@@ -25,7 +25,11 @@ def told_to_come_again(reply: Reply) -> bool:
 
 
 def is_known(collector: CollectorProcess, batch: str) -> bool:
-    return bool(collector.post_events([event(1)], Tachograph_Batch=batch).json()["duplicate"])
+    give_up_at = time.monotonic() + 60
+    while told_to_come_again(reply := collector.post_events([event(1)], Tachograph_Batch=batch)):
+        assert time.monotonic() < give_up_at, reply.body
+        time.sleep(0.1)
+    return bool(reply.json()["duplicate"])
 
 
 def file_of(collector: CollectorProcess) -> Path:

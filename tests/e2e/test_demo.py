@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-ENDS_WITHIN_S = 180
+ENDS_WITHIN_S = 400
 UP_WITHIN_S = 60
 
 

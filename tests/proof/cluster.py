@@ -16,9 +16,9 @@ from pathlib import Path
 
 from collector_stub import StubCollector
 from free_ports import free_port
+from live_spool import rank_files
 from own_account import Process, read_marks
 from tachograph_agent.events import decode
-from tachograph_agent.spool.layout import AGENT_DIRECTORY
 from tachograph_collector.ledger import Ledger
 from tachograph_collector.ledger.books import Books
 
@@ -113,7 +113,7 @@ class Cluster:
         for agent in self._agents.values():
             agent.send_signal(signal.SIGTERM)
         for node, agent in self._agents.items():
-            assert agent.wait(timeout=20) == 0, (self.directory / f"agent-{node}.log").read_text()[-2000:]
+            assert agent.wait(timeout=60) == 0, (self.directory / f"agent-{node}.log").read_text()[-2000:]
         self._agents.clear()
 
     def stop(self) -> None:
@@ -130,8 +130,7 @@ class Cluster:
 
     def unshipped(self) -> list[Path]:
         """The ranks' files that are not confirmed yet: an agent deletes what the collector has."""
-        files = [path for node in NODES for path in (self.directory / node).glob("u*/*/*.jsonl")]
-        return [path for path in files if path.parent.name != AGENT_DIRECTORY]
+        return [path for node in NODES for path in rank_files(self.directory / node)]
 
     def wait_until_refused(self) -> None:
         """Until every agent has said that nobody takes its events."""
