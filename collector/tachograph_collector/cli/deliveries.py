@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,6 +11,8 @@ from tachograph_collector.cli.errors import EXIT_CODES_HELP, BadInputError
 from tachograph_collector.cli.own_database import own_database
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tachograph_collector.store.database import Database
     from tachograph_collector.store.outbox import Listed
 
@@ -110,26 +112,44 @@ def _object(each: Listed) -> dict[str, Any]:
 
 
 def _show(found: list[Listed]) -> None:
+    """Each in a line of short columns, and below it what happened and what went wrong, as long as they are."""
+    from rich.cells import cell_len
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from tachograph_collector.cli.console import standard_output
+    from tachograph_collector.report.text import visible
+
+    console = standard_output()
+    rows = [_short(each) for each in found]
+    widths = [max(map(cell_len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> Table:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for width in widths[:-1]:
+            table.add_column(width=width, no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_row(*(Text(cell) for cell in cells))
+        return table
+
+    console.print(line(_HEADINGS))
+    for each, row in zip(found, rows, strict=True):
+        console.print(line(row))
+        below = f"{each.severity} {visible(each.run, 60)}: {visible(each.summary, 80)}"
+        why = visible(each.delivery.error or "", 120)
+        for text in (below, why) if why else (below,):
+            console.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
+
+
+_HEADINGS: Final = ("incident", "state", "told", "tries", "next try (UTC)", "sink")
+
+
+def _short(each: Listed) -> tuple[str, ...]:
     from tachograph_collector.report.text import instant, visible
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("incident", "sink", "state", "told", "tries", "next try (UTC)", "what", "why"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in {"incident", "state"})
-    for each in found:
-        delivery = each.delivery
-        due = delivery.state == "waiting" and delivery.next_try_us is not None
-        is_now = due and (delivery.next_try_us or 0) <= time.time() * 1e6
-        table.add_row(
-            delivery.key.incident_id[:12],
-            visible(delivery.key.sink),
-            delivery.state,
-            visible(delivery.told or "-"),
-            str(delivery.num_tries),
-            "now" if is_now else instant(delivery.next_try_us, with_seconds=True) if due else "-",
-            f"{each.severity} {visible(each.run, 60)}: {visible(each.summary, 80)}",
-            visible(delivery.error or "", 120),
-        )
-    standard_output().print(table)
+    delivery = each.delivery
+    due_us = delivery.next_try_us if delivery.state == "waiting" else None
+    when = "-" if due_us is None else "now" if due_us <= time.time() * 1e6 else instant(due_us, with_seconds=True)
+    told, sink = visible(delivery.told or "-"), visible(delivery.key.sink)
+    return delivery.key.incident_id[:12], delivery.state, told, str(delivery.num_tries), when, sink

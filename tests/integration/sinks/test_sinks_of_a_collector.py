@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import promtool
@@ -97,7 +98,10 @@ def test_what_was_given_up_is_listed_and_tried_again_by_command(sqlite_url: str)
     listed = CliRunner().invoke(cli, ["deliveries", "--dead", "--json", *options])
     (row,) = [json.loads(line) for line in listed.output.splitlines()]
     assert (row["incident_id"], row["sink"], row["error"]) == (one.incident_id, "own", "it answers 400: no")
-    assert one.incident_id[:12] in CliRunner().invoke(cli, ["deliveries", *options]).output
+    heading, what, *under = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["deliveries", *options]).output.splitlines()
+    assert re.split(r"  +", heading)[:3] == ["incident", "state", "told"]
+    assert what.split() == [one.incident_id[:12], "dead", "-", "1", "-", "own"]
+    assert [line.strip() for line in under] == [f"warning llama-1: {one.summary}", "it answers 400: no"]
     wrong = CliRunner().invoke(cli, ["deliveries", "--retry", "zz", *options])
     assert (wrong.exit_code, "'zz'" in wrong.output) == (2, True)
     again = CliRunner().invoke(cli, ["deliveries", "--retry", one.incident_id[:8], *options])
