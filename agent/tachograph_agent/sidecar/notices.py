@@ -138,16 +138,18 @@ def _load(path: Path) -> dict[str, str]:
 
 
 def _read(path: Path) -> tuple[bytes, float] | None:
-    """Content and time of writing of a plain file; None if there is none that can be read."""
+    """Content and time of writing of a plain file; None if there is none that can be read, or it changes just now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
             return None
         content = os.pread(descriptor, MAX_BYTES, 0)
-        return content, os.fstat(descriptor).st_mtime  # asked for last: what is written meanwhile is a later notice
+        # Where it is just being written, the time of one notice and the words of another would be a third.
+        return (content, before.st_mtime) if os.fstat(descriptor).st_mtime_ns == before.st_mtime_ns else None
     except OSError:
         return None
     finally:

@@ -72,6 +72,28 @@ def test_notice_is_told_once_also_by_an_agent_that_was_started_again(node: Node)
     assert len(node.look()) == 3
 
 
+@pytest.mark.parametrize("is_read_first", [True, False])
+def test_notice_that_is_written_while_the_file_is_read_is_told_once_with_its_own_time(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, is_read_first: bool
+) -> None:
+    node.write("maintenance at noon\n", NOW - 60.0)
+    assert len(node.look()) == 2
+    read = os.pread
+
+    def slowly(descriptor: int, size: int, offset: int) -> bytes:
+        before = read(descriptor, size, offset)
+        node.write("maintenance now\n", NOW - 1.0)
+        return before if is_read_first else read(descriptor, size, offset)
+
+    node.write("maintenance at noon \n", NOW - 30.0)  # so that it is looked at
+    monkeypatch.setattr(os, "pread", slowly)
+    node.look()
+    monkeypatch.undo()
+    for _ in range(3):
+        told = node.look()
+    assert [(event["reason"], event["t"]) for event in told[2:]] == [("maintenance now", NOW - 1.0)] * 2
+
+
 def test_notice_for_one_run_ends_only_that(node: Node) -> None:
     node.write('{"run": "lab/b", "reason": "preempted"}')
     assert [(event["run"], event["reason"]) for event in node.look()] == [("lab/b", "preempted")]
