@@ -5,37 +5,46 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tachograph_agent.identity import identify
-from tachograph_agent.sidecar import exec as wrapper
-from tachograph_agent.sidecar.exec import Ending, run, run_name
+from tachograph_agent.sidecar.exec import Ending, run_name
 from tachograph_agent.sidecar.main import main
 from tachograph_agent.sidecar.oomkills import OomKills, counters_of
 
-STOPS = frozenset({signal.SIGTERM, signal.SIGUSR1})
+ALONE = """
+import json, os, signal, sys
+from pathlib import Path
+from tachograph_agent.sidecar.exec import run
+from tachograph_agent.sidecar.oomkills import OomKills
+counter, *words = sys.argv[1:]
+before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+stops = frozenset({signal.SIGTERM, signal.SIGUSR1})
+events = []
+status = run(words, os.environ, events.append, stops, OomKills([Path(counter)] if counter else []))
+assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+print(json.dumps([status, events]))
+"""
+AGENT = [sys.executable, "-m", "tachograph_agent.sidecar.main"]
+WITHIN_S = 60
 
 
-def told_by(*words: str, kills: OomKills | None = None) -> tuple[int, list[dict[str, Any]]]:
-    events: list[dict[str, Any]] = []
-    status = run(words, os.environ, events.append, STOPS, kills or OomKills([]))
+def told_by(*words: str, counter: str = "") -> tuple[int, list[dict[str, Any]]]:
+    """What the wrapper gives and tells of a command, in a process of its own: signals are the whole process's, and a
+    thread that the tests have besides would take some.
+    """
+    command = [sys.executable, "-c", ALONE, counter, *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=WITHIN_S, check=True)
+    status, events = json.loads(done.stdout.splitlines()[-1])
     return status, events
 
 
-WAITED_FOR = """
-def waited_for(number):
-    # A signal that comes before the wrapper waits for it would go to another thread of the test's process, and end it.
-    import os, time
-    while True:
-        with open(f"/proc/{os.getppid()}/status") as status:
-            blocked = next(int(line.split()[1], 16) for line in status if line.startswith("SigBlk:"))
-        if not blocked >> (number - 1) & 1:
-            return
-        time.sleep(0.01)
-"""
+def ended_as(arguments: list[str]) -> int:
+    return subprocess.run([*AGENT, "exec", *arguments], timeout=WITHIN_S, check=False).returncode
 
 
 def python(script: str) -> list[str]:
@@ -61,10 +70,9 @@ def test_signal_that_nobody_forwarded_is_a_failure_by_name(number: signal.Signal
 
 @pytest.mark.parametrize("ends_by", ["os._exit(0)", "os._exit(1)", "os.kill(os.getpid(), 9)"])
 def test_forwarded_stop_is_a_planned_end_whatever_ends_the_command_then(ends_by: str) -> None:
-    script = WAITED_FOR + (
+    script = (
         "import os, signal, sys\n"
         f"signal.signal(signal.SIGTERM, lambda *_: {ends_by})\n"
-        "waited_for(signal.SIGTERM)\n"
         "os.kill(os.getppid(), signal.SIGTERM)\n"
         "while True: signal.pause()"
     )
@@ -75,10 +83,9 @@ def test_forwarded_stop_is_a_planned_end_whatever_ends_the_command_then(ends_by:
 
 
 def test_signal_that_means_no_stop_is_forwarded_and_says_nothing() -> None:
-    script = WAITED_FOR + (
+    script = (
         "import os, signal\n"
         "signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))\n"
-        "waited_for(signal.SIGUSR2)\n"
         "os.kill(os.getppid(), signal.SIGUSR2)\n"
         "while True: signal.pause()"
     )
@@ -87,9 +94,7 @@ def test_signal_that_means_no_stop_is_forwarded_and_says_nothing() -> None:
 
 def test_command_gets_the_signal_mask_that_we_had() -> None:
     script = "import signal; raise SystemExit(len(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    assert told_by(*python(script))[0] == len(before)
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    assert told_by(*python(script))[0] == len(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
 
 def test_failure_long_after_a_notice_is_a_failure() -> None:
@@ -100,9 +105,8 @@ def test_failure_long_after_a_notice_is_a_failure() -> None:
 def test_kill_for_memory_is_told_as_the_hosts(tmp_path: Path) -> None:
     counter = tmp_path / "memory.events"
     counter.write_text("low 0\noom 1\noom_kill 3\n")
-    kills = OomKills([counter])
     script = f"open({str(counter)!r}, 'w').write('low 0\\noom 2\\noom_kill 5\\n'); raise SystemExit(1)"
-    _, (event,) = told_by(*python(script), kills=kills)
+    _, (event,) = told_by(*python(script), counter=str(counter))
     assert (event["category"], event["oom_kills"]) == ("host", 2)
     assert "out of host memory" in event["detail"]
 
@@ -173,7 +177,7 @@ def test_ranks_and_wrapper_agree_on_the_run_and_no_attempt_is_made_up(
         "import json, os\nprint(json.dumps({k: v for k, v in os.environ.items() if k.startswith('TACHOGRAPH')}))\n"
         "raise SystemExit(3)\n"
     )
-    assert wrapper.main(["--spool", str(spool), "--", sys.executable, str(script)]) == 3
+    assert ended_as(["--spool", str(spool), "--", sys.executable, str(script)]) == 3
     environment = json.loads(capfd.readouterr().out)
     (file,) = spool.glob("u*/agent/rank-*.jsonl")
     event = json.loads(file.read_text())
@@ -185,11 +189,11 @@ def test_ranks_and_wrapper_agree_on_the_run_and_no_attempt_is_made_up(
 def test_spool_that_takes_nothing_never_keeps_the_command_from_running(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert wrapper.main(["--spool", str(tmp_path / "none"), "--", *python("raise SystemExit(4)")]) == 4
+    assert ended_as(["--spool", str(tmp_path / "none"), "--", *python("raise SystemExit(4)")]) == 4
     assert "not recorded" in capfd.readouterr().err
 
 
 def test_switched_off_it_runs_the_command_and_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TACHOGRAPH", "off")
-    assert wrapper.main(["--spool", str(tmp_path), "--", *python("raise SystemExit(5)")]) == 5
+    assert ended_as(["--spool", str(tmp_path), "--", *python("raise SystemExit(5)")]) == 5
     assert list(tmp_path.iterdir()) == []
