@@ -47,11 +47,11 @@ test-torch: $(TORCH_STAMP) ## Train with PyTorch on two "nodes", disturb it, and
 	$(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
 
 proof: $(TORCH_STAMP) ## The same with disturbances as long as in earnest, and ten times the faults on the collector
-	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 --durations-min 5 tests/proof
-	TACHOGRAPH_CHAOS=long $(BIN)/pytest -q tests/e2e/test_chaos.py
+	TACHOGRAPH_PROOF=long $(BIN)/pytest -q -o faulthandler_timeout=3600 --durations 0 --durations-min 5 tests/proof
+	TACHOGRAPH_CHAOS=long $(BIN)/pytest -q -o faulthandler_timeout=3600 tests/e2e/test_chaos.py
 
 fuzz: $(STAMP) ## Damage a log of each format 100,000 times and read every one; then new examples for each property
-	TACHOGRAPH_PROOF=long $(BIN)/pytest -q --durations 0 -k damaged tests/unit/trainers tests/unit/report/test_outages.py
+	TACHOGRAPH_PROOF=long $(BIN)/pytest -q -o faulthandler_timeout=0 --durations 0 -k damaged tests/unit/trainers tests/unit/report/test_outages.py
 	TACHOGRAPH_EXAMPLES=new $(BIN)/pytest -q -n $(TEST_PROCESSES) -m hypothesis --ignore tests/proof tests
 
 check: $(STAMP) ## Lint, check the format and the types
