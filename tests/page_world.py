@@ -140,6 +140,7 @@ def _restated(database: Database, told: Sequence[AnyEvent], now_us: int) -> None
         stored_runs.heard(connection, run, now_us)
         steps = [each for each in told if each.kind == "step"]
         for begin in range(0, len(steps), 500):
+            # the fields come by name, which the checker can't see
             stored_runs.add_steps(connection, run, begin + 500, steps[begin : begin + 500])  # type: ignore[arg-type]
 
 

@@ -47,7 +47,7 @@ Category = Literal[
     "sdc",
     "unknown",
 ]
-CATEGORIES: Final[tuple[str, ...]] = Category.__args__  # type: ignore[attr-defined]
+CATEGORIES: Final[tuple[str, ...]] = Category.__args__  # type: ignore[attr-defined]  # a Literal's
 
 TRAINING_PHASES: Final = frozenset({"eval", "data_wait"})
 RESTART_PHASES: Final = frozenset({"detect", "replace", "reload", "warmup", "compile"})

@@ -103,7 +103,7 @@ def start_demo(tmp_path: Path) -> Iterator[type[Demo]]:
         started.append(Demo(process, tmp_path / "thrown away"))
         return started[-1]
 
-    yield start  # type: ignore[misc]
+    yield start  # type: ignore[misc]  # its kind is known
     for demo in started:
         demo.process.terminate()  # timeout hands it on
         demo.process.communicate()

@@ -97,7 +97,7 @@ def guarded(sqlite_template: Path, tmp_path: Path) -> Iterator[tuple[str, str, s
         for scope in ("read", "ingest"):
             now_us = database.now_us(connection)
             told = {"now_us": now_us, "tenant_id": 1, "name": scope, "scopes": (scope,), "run_patterns": ()}
-            tokens.append(create_token(connection, **told)[1])  # type: ignore[arg-type]
+            tokens.append(create_token(connection, **told)[1])  # type: ignore[arg-type]  # fields by name
     with serving(database) as url:
         yield url, tokens[0], tokens[1]
     database.close()

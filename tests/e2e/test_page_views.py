@@ -111,7 +111,7 @@ def test_durations_are_told_as_in_the_report(tab_: Watched) -> None:
 
 def told_model(page: object) -> str:
     asked = "fetch('v1/runs/atlas-7b-pretrain/model').then((answer) => answer.json())"
-    return str(page.evaluate(asked)["model"]["sentence"])  # type: ignore[attr-defined]
+    return str(page.evaluate(asked)["model"]["sentence"])  # type: ignore[attr-defined]  # put there by its maker
 
 
 # -- the strip --------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_moving_the_slider_moves_what_is_kept(tab_: Watched) -> None:
     for _ in range(40):
         page.keyboard.press("ArrowLeft")
     expect(state).not_to_contain_text("Saving every 3 h")
-    kept = float(re.search(r"keeps (\d+\.\d) %", state.inner_text())[1])  # type: ignore[index]
+    kept = float(re.search(r"keeps (\d+\.\d) %", state.inner_text())[1])  # type: ignore[index]  # it is there
     assert kept > 83.9
     year = page.get_by_role("table", name="Where a year goes")
     expect(year.get_by_role("row").nth(1)).to_contain_text("kept")

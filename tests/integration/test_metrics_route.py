@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import promtool
 import pytest
+from access_probe import Clock
 from app_client import AppClient
 from live_runs import Folding, put, run_with_a_failure
 from no_keeper import NoKeeper
@@ -20,16 +21,6 @@ from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import books, leases
 from tachograph_collector.store.tokens import create_token, tenant_named
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 def shown(figures: Figures, tenant_id: int = 1) -> bytes:

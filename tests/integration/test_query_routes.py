@@ -67,7 +67,7 @@ def test_the_summary_of_a_window_is_what_replay_says_of_it(
     assert clipped is not None
     expected = json.loads(json.dumps(run_object(clipped)))
     expected["details"]["origin"] = "live"
-    asked = {"since": window.since_us / 1e6, "until": window.until_us / 1e6}  # type: ignore[operator]
+    asked = {"since": window.since_us / 1e6, "until": window.until_us / 1e6}  # type: ignore[operator]  # both are there
     answer = told(client.get(at(one.books.run), params=asked))
     assert answer | {"stored": None} == expected | {"stored": None}
     assert answer["details"]["window"] == asked

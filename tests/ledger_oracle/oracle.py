@@ -75,6 +75,7 @@ def runs_of(name: str, events: list[AnyEvent], now_us: int | None, abandoned_aft
         for i, attempt in enumerate(run.attempts):
             attempt.how = how_it_ended(attempt, run.attempts[i + 1 :], attempt.span.status)
             ended_by_failure = attempt.how == "failure" and isinstance(attempt.ender, Failure)
+            # its kind is known, which the checker can't see
             attempt.category = attempt.ender.category if ended_by_failure else None  # type: ignore[union-attr]
     return runs
 
@@ -84,6 +85,7 @@ def prepare(span: Span) -> None:
     following: list[Attempt | None] = [*span.attempts[1:], None]
     for attempt, after in zip(span.attempts, following, strict=False):
         attempt.records = records_of(attempt)
+        # its kind is known, which the checker can't see
         attempt.rollbacks = [e for e in attempt.events if is_own(e, attempt.lead) and e.kind == "rollback"]  # type: ignore[misc]
         starts = [e for e in attempt.events if isinstance(e, AttemptStart)]
         starts.sort(key=lambda e: rank_of(e) not in (-1, attempt.lead))

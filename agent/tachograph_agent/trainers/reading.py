@@ -185,7 +185,7 @@ def _chunks_with_events(chunks: Iterator[list[AnyEvent]]) -> Iterator[tuple[int,
 def open_log(
     paths: Sequence[str | Path],
     *,
-    format: str | None = None,  # noqa: A002 - the name of the option
+    format: str | None = None,  # noqa: A002 - the option's name - the name of the option
     tz: tzinfo | None = None,
     start_unix_seconds: float | None = None,
     run: str | None = None,
@@ -271,7 +271,7 @@ class _Options:
         return Context(run=self.run, file=file, tz=self.tz, start_unix_seconds=self.start_unix_seconds, year=self.year)
 
 
-def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> list[LogFile]:  # noqa: A002
+def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> list[LogFile]:  # noqa: A002 - the option's name
     source = Source(path)
     head = source.head()
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -293,7 +293,7 @@ def _file(path: str, format: str | None, notes: list[str], *, alone: bool) -> li
 
 def _directory(
     path: str,
-    format: str | None,  # noqa: A002
+    format: str | None,  # noqa: A002 - the option's name
     notes: list[str],
     own: PatternLog | None = None,
 ) -> list[LogFile]:
@@ -321,7 +321,7 @@ def _directory(
     return files
 
 
-def _own_format(pattern: str | Path | None, format: str | None) -> PatternLog | None:  # noqa: A002
+def _own_format(pattern: str | Path | None, format: str | None) -> PatternLog | None:  # noqa: A002 - the option's name
     """The adapter that a pattern file describes."""
     if pattern is None:
         if format == registry.PATTERN:

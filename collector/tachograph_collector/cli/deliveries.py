@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tachograph_collector.store.outbox import Listed
 
 MAX_SHOWN = 200
+_HEADINGS: Final = ("incident", "state", "told", "tries", "next try (UTC)", "sink")
 
 _EPILOG = f"""\b
 Examples:
@@ -140,9 +141,6 @@ def _show(found: list[Listed]) -> None:
         why = visible(each.delivery.error or "", 120)
         for text in (below, why) if why else (below,):
             console.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
-
-
-_HEADINGS: Final = ("incident", "state", "told", "tries", "next try (UTC)", "sink")
 
 
 def _short(each: Listed) -> tuple[str, ...]:

@@ -84,11 +84,11 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, and turns every failure into a sentence and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's - click's signature
         """The names, in the order in which the table has them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {word!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         """The table of commands, from the names alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])

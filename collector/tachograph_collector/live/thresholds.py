@@ -37,7 +37,7 @@ class ThresholdsFile:
         try:
             self._settings = read_thresholds(self._path)
         except SettingsError as error:
-            logger.error("%s; the thresholds that were read before hold", error)  # noqa: TRY400 - the sentence says it
+            logger.error("%s; the thresholds that were read before hold", error)  # noqa: TRY400 - the file's fault - the sentence says it
             self.standing = Thresholds(self.standing.path, self.standing.read_us, str(error))
             return False
         self._told.clear()
@@ -52,7 +52,7 @@ class ThresholdsFile:
         except SettingsError as error:
             if run not in self._told:
                 self._told.add(run)
-                logger.error("%s: %s; the fleet's hold for it", self._path, error)  # noqa: TRY400
+                logger.error("%s: %s; the fleet's hold for it", self._path, error)  # noqa: TRY400 - the file's fault
             self.standing = Thresholds(self.standing.path, self.standing.read_us, f"{self._path}: {error}")
             return self._settings.fleet
 

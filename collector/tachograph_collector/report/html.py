@@ -222,7 +222,7 @@ def _charts(run: RunReport, prefix: str) -> list[dict[str, Any]]:
         if svg is not None:
             # Safe: every word in it went through matplotlib's XML escaping.
             keys = [(name, name if name in {*ACCOUNTS, "idle"} else f"phase-{name}") for name in legend]
-            found.append({"title": title, "svg": Markup(svg), "caption": caption, "legend": keys})  # noqa: S704
+            found.append({"title": title, "svg": Markup(svg), "caption": caption, "legend": keys})  # noqa: S704 - our own drawing
 
     strip = charts.strip(run, f"{prefix}a")
     if strip:

@@ -85,7 +85,7 @@ def _charts(plan: Plan) -> list[dict[str, Any]]:
     ]
     # Safe: every word in it went through matplotlib's XML escaping.
     return [
-        {"title": title, "svg": Markup(drawn[0]), "caption": drawn[1], "legend": legend}  # noqa: S704
+        {"title": title, "svg": Markup(drawn[0]), "caption": drawn[1], "legend": legend}  # noqa: S704 - our own drawing
         for title, drawn, legend in found
         if drawn is not None
     ]

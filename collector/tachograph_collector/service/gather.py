@@ -207,7 +207,7 @@ class Gather:
             self._tell_watchers(Commit(began_unix_ns, time.monotonic() - began_s, (), type(error).__name__))
             batch = waiting[0].batch
             # Without the traceback, whose last lines would have the values of all its rows.
-            log.error("batch %s of %s can't be stored: %s", batch.batch_id, batch.agent, _reason(error))  # noqa: TRY400
+            log.error("batch %s of %s can't be stored: %s", batch.batch_id, batch.agent, _reason(error))  # noqa: TRY400 - as said
             log.debug("why", exc_info=error)
             waiting[0].tell(NotStoredError(_reason(error)))
             return

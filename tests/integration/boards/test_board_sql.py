@@ -94,7 +94,7 @@ def test_a_second_run_of_a_name_is_a_run_of_its_own(world: World) -> None:
         with world.as_grafana() as connection:
             asked = replace(world.asked, variables={**world.asked.variables, "run": name})
             rows = connection.execute(asked.sql(strip)).fetchall()  # type: ignore[arg-type, unused-ignore] # what a board asks
-        lasted_s.append((rows[-1][0] - rows[0][0]).total_seconds())  # type: ignore[operator]
+        lasted_s.append((rows[-1][0] - rows[0][0]).total_seconds())  # type: ignore[operator]  # both are there
     assert lasted_s == [pytest.approx(600, abs=60), pytest.approx(1200, abs=60)]
 
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[3] / "deploy" / "systemd"
 
 def service() -> configparser.SectionProxy:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # its way
     unit.read(FOLDER / "tachograph-collector.service")
     return unit["Service"]
 

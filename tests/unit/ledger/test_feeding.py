@@ -257,14 +257,14 @@ class Work(Counter[str]):
             self["others"] += len(others)
             run(this, first, last, others, final=final)
 
-        def counted_segments(this: timeline.Timeline, since_us: int):  # type: ignore[no-untyped-def]
+        def counted_segments(this: timeline.Timeline, since_us: int):  # type: ignore[no-untyped-def]  # as it comes
             for segment in segments(this, since_us):
                 self["segments"] += 1
                 yield segment
 
         def counted_book(this: booking.Booking, *args: object) -> None:
             self["booked"] += 1
-            book(this, *args)  # type: ignore[arg-type]
+            book(this, *args)  # type: ignore[arg-type]  # fields by name
 
         patch.setattr(fold.Fold, "run", counted_run)
         patch.setattr(timeline.Timeline, "segments", counted_segments)

@@ -23,7 +23,7 @@ def band(belief: RateBelief, window: float, **changes: object) -> Band:
         "restarts_s": [15.0],
         "startup_s": 0.0,
     }
-    return predictive_band(belief, **{**settings, **changes})  # type: ignore[arg-type]
+    return predictive_band(belief, **{**settings, **changes})  # type: ignore[arg-type]  # fields by name
 
 
 @pytest.mark.parametrize(("days", "simulated"), [(1.0, True), (7.0, True), (14.0, False)])

@@ -127,4 +127,4 @@ def test_the_alarm_says_how_much_is_missing() -> None:
 def test_values_that_make_no_sense_are_named(change: dict[str, float], says: str) -> None:
     good = {"exposure_s": 10.0, "kept_s": 5.0, "down_s": 0.0, "num_failures": 0, "tau_s": 1.0, "cost_s": 0.1}
     with pytest.raises(ModelError, match=says):
-        conditional_check(**{**good, "mtbf_s": 100.0, **change})  # type: ignore[arg-type]
+        conditional_check(**{**good, "mtbf_s": 100.0, **change})  # type: ignore[arg-type]  # fields by name

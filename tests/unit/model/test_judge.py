@@ -19,7 +19,7 @@ PRICED = RunStart(t=START, run=RUN, gpus=1_000, world_size=1_000, price_per_gpu_
 
 
 def judged(design: Design, seed: int = 0, **changes: object) -> Judgement:
-    told = judge(*booked(design, seed), **changes)  # type: ignore[arg-type]
+    told = judge(*booked(design, seed), **changes)  # type: ignore[arg-type]  # fields by name
     assert told is not None
     return told
 

@@ -68,4 +68,4 @@ def test_data_outweighs_the_plan_after_ten_failures_or_when_it_contradicts_it() 
 )
 def test_values_that_make_no_sense_are_named(arguments: tuple[float, ...], says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        mtbf(*arguments)  # type: ignore[arg-type]
+        mtbf(*arguments)  # type: ignore[arg-type]  # fields by name

@@ -115,7 +115,7 @@ def books_of(segments: list[Segment], minutes: list[Minute], run: str, world: in
         "planned_interval_s": None,
         "world_size": world,
     }
-    return Books(**{**values, **changes})  # type: ignore[arg-type]
+    return Books(**{**values, **changes})  # type: ignore[arg-type]  # fields by name
 
 
 def three_attempts(run: str = "gpt-7b") -> RunReport:

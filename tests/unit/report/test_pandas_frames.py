@@ -30,7 +30,7 @@ SCHEMAS = {
 
 
 def step(at_us: int, number: int, **fields: object) -> Step:
-    return Step(t=at_us / S, step=number, run="gpt-7b", **fields)  # type: ignore[arg-type]
+    return Step(t=at_us / S, step=number, run="gpt-7b", **fields)  # type: ignore[arg-type]  # fields by name
 
 
 def recording(*events: AnyEvent) -> Recording:

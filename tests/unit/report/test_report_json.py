@@ -106,6 +106,7 @@ def test_a_window_that_ends_before_the_run_does_not_know_the_steps() -> None:
     assert clipped is not None
     run = first_run(clipped)
     assert run["steps"] is None
+    # both are there, which the checker can't see
     assert run["details"]["window"] == {"since": window.since_us / 1e6, "until": window.until_us / 1e6}  # type: ignore[operator]
 
 

@@ -56,4 +56,4 @@ def test_a_warning_that_repeats_is_said_once_and_then_with_how_often() -> None:
     now_s = logs.QUIET_S
     last = record()
     assert once.filter(last)
-    assert last.repeated == 4  # type: ignore[attr-defined]
+    assert last.repeated == 4  # type: ignore[attr-defined]  # put there by its maker

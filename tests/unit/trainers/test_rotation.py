@@ -50,6 +50,7 @@ def test_parts_are_one_run_named_by_their_log_in_whatever_order_they_are_given(
     given = [folder] if as_directory else sorted(folder.iterdir())
     reading = open_log(given)
     events = [event for batch in reading.batches() for event in batch]
+    # its kind is known, which the checker can't see
     assert [event.step for event in events if event.kind == "step"] == list(range(1, 10))  # type: ignore[union-attr]
     assert {event.run for event in events} == {"runs" if as_directory else "train"}
     assert sum("the oldest first" in note for note in reading.notes) == 1
