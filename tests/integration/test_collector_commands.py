@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from collector_process import CollectorProcess, Starts
 from tachograph_collector import load
 from tachograph_collector.cli.main import cli
+from tachograph_collector.cli.show import NOT_JUDGED, report_now, told_with
 from tachograph_collector.client import Client
 from tachograph_collector.client.upload import wait_until_booked
 
@@ -93,6 +94,19 @@ def booked(collector: CollectorProcess, *names: str) -> None:
         assert wait_until_booked(client, names, lambda: True) == []
 
 
+def judged(collector: CollectorProcess, name: str) -> None:
+    """Wait until the detectors have looked at a recording, all of which they find at once."""
+    with Client(collector.url) as client:
+        until(lambda: any(True for _ in client.run(name).sights()), f"no detector looks at {name}")
+
+
+def until(condition: Callable[[], bool], otherwise: str) -> None:
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end_s, otherwise
+        time.sleep(0.1)
+
+
 def write(path: Path, events: list[dict[str, Any]]) -> str:
     path.write_bytes(b"".join(json.dumps(event).encode() + b"\n" for event in events))
     return str(path)
@@ -109,7 +123,6 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     monkeypatch.setenv("TACHOGRAPH_URL", collector.url)
     replayed = typed("replay", "--no-detect", RECORDED).stdout
     assert loaded.stdout == replayed
-    assert typed("show", NAME).stdout == replayed
 
     (mine,) = runs_of(typed("replay", "--json", "--judge", RECORDED))
     (theirs,) = runs_of(typed("show", "--json", "--judge", NAME))
@@ -126,6 +139,23 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     assert "0 events loaded" in again.stderr
     assert "2,921 were there already" in again.stderr
     assert again.stdout == replayed
+
+    judged(collector, NAME)
+    shown = typed("show", NAME).stdout
+    assert "9 incidents" in shown
+    assert shown == typed("replay", RECORDED).stdout
+
+
+def test_a_run_that_no_detector_has_looked_at_is_shown_with_a_word_of_it(
+    here: CollectorProcess, tmp_path: Path
+) -> None:
+    typed("replay", write(tmp_path / "r.jsonl", a_run("not-judged")), "--into", here.url)
+    with Client(here.url) as client:
+        report = report_now(client.run("not-judged"))
+    not_yet, nothing = told_with(report, [], was_judged=False), told_with(report, [], was_judged=True)
+    assert [note for note in not_yet.notes if note not in nothing.notes] == [NOT_JUDGED]
+    judged(here, "not-judged")
+    assert "No detector has looked" not in typed("show", "not-judged").stdout
 
 
 def test_every_case_of_the_ledger_is_booked_by_a_collector_as_by_a_replay(
@@ -159,8 +189,9 @@ def _name(run: dict[str, Any]) -> str:
 
 def test_a_window_of_a_run_is_the_one_that_replay_looks_at(here: CollectorProcess) -> None:
     typed("replay", RECORDED, "--into", here.url)
+    judged(here, NAME)
     window = ("--since", "2026-03-02T12:00", "--until", "2026-03-03", "--no-judge")
-    assert typed("show", NAME, *window).stdout == typed("replay", RECORDED, *window, "--no-detect").stdout
+    assert typed("show", NAME, *window).stdout == typed("replay", RECORDED, *window).stdout
     refused(typed("show", NAME, "--since", "2027-01-01", code=2), NAME, "2026-03-02")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from tachograph_agent.events import microseconds
@@ -16,6 +17,7 @@ from tachograph_collector.cli.remote import HELP, asking, remote_options
 
 if TYPE_CHECKING:
     from tachograph_collector.client import Run
+    from tachograph_collector.client.incident_records import Incident
     from tachograph_collector.report.model import RunReport
 
 _EPILOG = f"""\b
@@ -28,6 +30,11 @@ Examples:
 
 {EXIT_CODES_HELP}
 """
+
+NOT_JUDGED: Final = (
+    "No detector has looked at this run yet, so that none of its incidents are shown. They look at a recording when "
+    "nothing more has come of it for 10 s; ask again then."
+)
 
 
 @click.command(epilog=_EPILOG)
@@ -98,11 +105,17 @@ def report_now(run: Run, price: float | None = None) -> RunReport:
 
 def _with_incidents(report: RunReport, run: Run) -> RunReport:
     """With what is open; of a run that is over nothing is, so with all that was found."""
+    only_open = True if report.books.status == "running" else None
+    return told_with(report, list(run.incidents(is_open=only_open)), was_judged=any(True for _ in run.sights()))
+
+
+def told_with(report: RunReport, found: Sequence[Incident], *, was_judged: bool) -> RunReport:
+    """The report with these incidents; with a note where there are none since no detector has looked yet."""
     from tachograph_collector.client.flagged import seen
 
-    only_open = True if report.books.status == "running" else None
-    found = [seen(one) for one in run.incidents(is_open=only_open)]
-    return replace(report, incidents=found) if found else report
+    if found:
+        return replace(report, incidents=[seen(one) for one in found])
+    return report if was_judged else replace(report, notes=[*report.notes, NOT_JUDGED])
 
 
 def _us(instant: datetime | float | None, zone: tzinfo | None) -> int | None:

@@ -161,9 +161,7 @@ class Detecting:
         except PackedTogetherError:
             self._recording = Recording(self._database, self._run, self._name, moment.seq, self._settings)
             return
-        if moment.books is not None and self._details is not None:
-            self._watching.judge(moment.books, self._details, moment.books.end_us, is_final=True)
-        self.note(self._watching.finish_recording())
+        self.note(self._watching.finish_recording(moment.books, self._details))
         self._has_news, self._recording, self._details = False, None, None
         if self.fault is None:
             self._close(moment)
@@ -177,9 +175,9 @@ class Detecting:
         if moment.books is None or moment.details is None:
             return
         if moment.is_over:
-            self._watching.judge(moment.books, moment.details, moment.books.end_us, is_final=False)
+            self._watching.judge(moment.books, moment.details, moment.books.end_us)
         elif self._watching.wants_books(moment.as_of_us):
-            self._watching.judge(moment.books, moment.details, moment.as_of_us, is_final=False)
+            self._watching.judge(moment.books, moment.details, moment.as_of_us)
 
     @property
     def is_busy(self) -> bool:

@@ -111,11 +111,13 @@ class Watching:
             return True
         return False
 
-    def finish_recording(self) -> list[Incident]:
-        """Judge all that was read, as of its last event; gives all incidents there are."""
+    def finish_recording(self, books: Books | None, details: Details | None) -> list[Incident]:
+        """Judge all that was read, as of its last event, then its books; gives all incidents there are."""
 
         def finish() -> list[Incident]:
-            self._detectors.look()
+            self._detectors.look()  # first: what books cost is told by what was heard of its GPUs and their price
+            if books is not None and details is not None:
+                self._detectors.judge(self._name, books, details, books.end_us, is_final=True)
             return self._detectors.incidents(self._name)
 
         return self._guarded(finish, [])
@@ -130,9 +132,9 @@ class Watching:
         """Whether the run's books are to be judged, which asks for all their records."""
         return self._guarded(lambda: self._detectors.is_judge_due(self._name, as_of_us), False)
 
-    def judge(self, books: Books, details: Details, as_of_us: int, *, is_final: bool) -> None:
+    def judge(self, books: Books, details: Details, as_of_us: int) -> None:
         """Hold the run's books against what its failures explain; what comes of it the next look tells."""
-        self._guarded(lambda: self._detectors.judge(self._name, books, details, as_of_us, is_final=is_final), None)
+        self._guarded(lambda: self._detectors.judge(self._name, books, details, as_of_us), None)
 
     # -- what it shows -----------------------------------------------------------------------------------------------
 

@@ -82,10 +82,12 @@ F = TypeVar("F", bound=Flagged)
 
 
 def by_weight(found: Iterable[F]) -> list[F]:
-    """What is open first, the gravest of it first, then in order of time."""
-    return sorted(
-        found, key=lambda one: (one.cleared_us is not None, GRAVEST_FIRST.get(one.severity, 3), one.opened_us)
-    )
+    """What is open first, the gravest of it first, then in order of time; the same in whatever order it is given."""
+    return sorted(found, key=_weight)
+
+
+def _weight(one: Flagged) -> tuple[bool, int, int, str, str]:
+    return one.cleared_us is not None, GRAVEST_FIRST.get(one.severity, 3), one.opened_us, one.detector, one.subject
 
 
 def cost_words(cost: Costly | None) -> str | None:

@@ -35,6 +35,12 @@ def test_what_is_open_comes_first_and_the_gravest_of_it() -> None:
     assert [one.subject for one in by_weight(found)] == ["rank 3", "rank 4", "rank 2", "rank 1"]
 
 
+def test_what_began_at_the_same_moment_is_told_in_one_order_whoever_tells_it() -> None:
+    found = [at(1, detector="hang"), at(1, detector="node_health"), at(1, detector="failure")]
+    assert by_weight(found) == by_weight(reversed(found))
+    assert [one.detector for one in by_weight(found)] == ["failure", "hang", "node_health"]
+
+
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
