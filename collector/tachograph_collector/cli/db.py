@@ -205,7 +205,7 @@ def _thresholds(database_url: str | None, config: str | None) -> FleetSettings |
 
 
 def _say(rebuilt: Rebuilt) -> None:
-    differs = rebuilt.changed or rebuilt.num_minutes_added or rebuilt.num_minutes_revised
+    differs = rebuilt.differed or rebuilt.num_minutes_added or rebuilt.num_minutes_revised
     parts = [
         f"{rebuilt.num_events:,} events give {'other books than were' if differs else 'the books that are'} stored"
     ]

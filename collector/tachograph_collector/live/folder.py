@@ -82,6 +82,8 @@ class Turn:
     num_events: int
     changed: bool = False
     """Whether any derived row was written."""
+    differed: bool = False
+    """Whether any of them said something else before."""
     num_minutes: int = 0
     num_revised: int = 0
     num_frozen: int = 0
@@ -367,6 +369,7 @@ class RunFolder:
             is_idle=quiet and next_look_us is None,
             num_events=0,
             changed=written.changed,
+            differed=written.differed,
             num_minutes=written.booked.num_new,
             num_revised=written.booked.num_revised,
             num_frozen=written.num_frozen,

@@ -54,6 +54,9 @@ class Written:
     """What one transaction came to."""
 
     changed: bool = False
+    """Whether any row was written."""
+    differed: bool = False
+    """Whether any said something else before; books that are only frozen say the same."""
     booked: Booked = NOTHING
     num_frozen: int = 0
 
@@ -99,7 +102,7 @@ class Generation:
         self._is_whole = True
         if now.books is None:
             delete_generation(connection, stamp.run, stamp.generation)
-            dirty = True
+            dirty = written.differed = True
         else:
             dirty = self._write_head(connection, stamp, now, now.books, written, dirty=dirty, freeze=freeze)
         written.changed |= dirty
@@ -163,12 +166,14 @@ class Generation:
         )
         changed = dirty or before is None or before._replace(version=stamp.version) != head
         if changed:
+            written.differed = True
             head = head._replace(frozen_us=None)  # frozen anew when it is quiet again
         if books.status != "running" and freeze and head.frozen_us is None and now.details is not None:
             digest = digest_of(books, now.details.minutes)
             late = head.digest is not None and head.digest != digest
             head = head._replace(digest=digest, frozen_us=stamp.at_us, revision=head.revision + late)
             written.num_frozen += 1
+            written.differed |= late
             changed = True
         if changed:
             write_books(connection, stamp, now.name, now.now_us, head, books)

@@ -39,13 +39,13 @@ class Rebuilt:
     """Minutes that were booked differently; each has a revision more now."""
     num_incidents: int
     """Incidents that were missing or told otherwise. Those that are not found now stay: people were told of them."""
-    changed: bool
+    differed: bool
     """Whether any finished book, segment, attempt, restart or checkpoint differed."""
 
     @property
     def equal(self) -> bool:
         """Whether the tables held just what the events say."""
-        return not (self.changed or self.num_minutes_added or self.num_minutes_revised or self.num_incidents)
+        return not (self.differed or self.num_minutes_added or self.num_minutes_revised or self.num_incidents)
 
 
 def rebuild(
@@ -69,14 +69,14 @@ def rebuild(
     try:
         folder.open(from_scratch=True)
         num_events = num_minutes = num_revised = num_incidents = 0
-        changed = False
+        differed = False
         for _ in range(MAX_TURNS):
             turn = folder.turn()
             num_events += turn.num_events
             num_minutes += turn.num_minutes
             num_revised += turn.num_revised
             num_incidents += turn.num_incidents
-            changed |= turn.changed
+            differed |= turn.differed
             if not turn.more and not folder.detecting.is_busy:
                 break
         with database.write() as connection:
@@ -91,4 +91,4 @@ def rebuild(
         with database.write() as connection:
             now_us = database.now_us(connection)
             leases.release(connection, folder.lease, now_us)
-    return Rebuilt(stored.name, num_events, num_minutes, num_revised, num_incidents, changed)
+    return Rebuilt(stored.name, num_events, num_minutes, num_revised, num_incidents, differed)

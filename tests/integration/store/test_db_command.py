@@ -13,7 +13,7 @@ from tachograph_agent.events import AttemptStart, Heartbeat, RunEnd, RunStart, S
 from tachograph_collector.cli.main import cli
 from tachograph_collector.live import leases
 from tachograph_collector.live.folder import RunFolder
-from tachograph_collector.live.pace import Pace
+from tachograph_collector.live.pace import SECOND, Pace
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.keys import RunKey
@@ -158,6 +158,22 @@ def test_a_rebuilt_run_has_the_books_that_it_had(database: Database, database_ur
     mended = _db("rebuild", "atlas", "--database-url", database_url)
     assert "1 revised" in mended.stdout
     assert "give the books that are stored" in _db("rebuild", "atlas", "--database-url", database_url).stdout
+
+
+def test_a_run_that_is_frozen_only_as_it_is_rebuilt_has_the_books_that_it_had(
+    database: Database, database_url: str
+) -> None:
+    key = _folded_run(database)
+    with database.write() as connection:
+        long_ago_us = database.now_us(connection) - 60 * SECOND
+        for table in (schema.events, schema.samples):
+            connection.execute(update(table).where(table.c.run_id == key.run_id).values(received_us=long_ago_us))
+    frozen_us = select(schema.books.c.frozen_us).where(schema.books.c.run_id == key.run_id)
+    with database.read() as connection:
+        assert connection.execute(frozen_us).scalars().all() == [None]
+    assert "give the books that are stored" in _db("rebuild", "atlas", "--database-url", database_url).stdout
+    with database.read() as connection:
+        assert None not in connection.execute(frozen_us).scalars().all()
 
 
 def test_a_run_whose_steps_were_pruned_is_not_rebuilt_and_keeps_its_books(
