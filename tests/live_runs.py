@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import insert, select
 from tachograph_agent.events import AnyEvent, decode
 from tachograph_collector.live.keeper import Keeper
+from tachograph_collector.live.pace import SECOND, Pace
 from tachograph_collector.store.database import Database
 from tachograph_collector.store.schema import tenants
 from tachograph_collector.store.writer import Batch, store
@@ -89,12 +90,16 @@ def put(database: Database, events: Iterable[dict[str, Any]], *, origin: str | N
     )
 
 
+NEVER_QUIET = Pace(quiet_us=24 * 3600 * SECOND)
+"""No run is frozen and let go while a test is held up: it reads the database's clock, which goes on."""
+
+
 class Folding:
     """A keeper whose clock a test moves, so that it never waits."""
 
     def __init__(self, database: Database, replica: str = "a") -> None:
         self.now_us = 0
-        self.keeper = Keeper(database, replica, monotonic_us=lambda: self.now_us)
+        self.keeper = Keeper(database, replica, NEVER_QUIET, monotonic_us=lambda: self.now_us)
 
     def fold(self, rounds: int = 8) -> None:
         """Have it fold what there is."""

@@ -24,6 +24,7 @@ from tachograph_collector.store.database import RETRY_AFTER_S, StoreError, Store
 MEDIA_TYPE = "application/problem+json"
 MAX_SHOWN = 200
 """Characters of a value that is shown back."""
+_CHANCE = random.Random().random
 
 log = logging.getLogger("tachograph.service")
 
@@ -64,7 +65,7 @@ def _plain(text: str) -> str:
 
 def later(status: int, detail: str, after_s: float, title: str | None = None) -> Problem:
     """429 or 503 with ``Retry-After``, spread over twice the time so that not all come back at once."""
-    wait_s = max(1, round(after_s * random.uniform(1.0, 2.0)))
+    wait_s = max(1, round(after_s * (1.0 + _CHANCE())))
     return Problem(status, title or HTTPStatus(status).phrase, detail, headers={"Retry-After": str(wait_s)})
 
 

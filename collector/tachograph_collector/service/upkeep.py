@@ -33,6 +33,8 @@ COMPACT_FOR_S: Final = 3.0
 """Of each turn; what is left over is done in the next ones."""
 GONE_AFTER_US: Final = 86_400_000_000
 """A collector that gave no sign of life for a day is forgotten."""
+CHANCE: Final = random.Random().random
+"""Its own, since another thread may have set the shared one to repeat what it does."""
 
 log = logging.getLogger("tachograph.service")
 
@@ -53,7 +55,7 @@ class Upkeep:
         self,
         jobs: Sequence[Job],
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = CHANCE,
         *,
         at_end: Callable[[], object] = lambda: None,
     ) -> None:

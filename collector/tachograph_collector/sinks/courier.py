@@ -38,6 +38,8 @@ CLAIM_BESIDE_S: Final = 30.0
 RECORD_TRIES: Final = 5
 BEGINS_WITHIN_S: Final = 10.0
 """Who was stopped for longer between claiming and sending no longer sends."""
+CHANCE: Final = random.Random().random
+"""Its own, since another thread may have set the shared one to repeat what it does."""
 _ROWS: Final = 50
 
 log = logging.getLogger("tachograph.sinks")
@@ -75,7 +77,7 @@ class Courier:
         notify_rehearsals: bool = False,
         sink: Sink | None = None,
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = CHANCE,
     ) -> None:
         self.config: Final = config
         self.tally: Final = Tally()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 from sqlalchemy import insert, select
+from tachograph_collector.service.problems import later
 from tachograph_collector.service.settings import load
 from tachograph_collector.service.upkeep import Job, Upkeep, jobs_for, retention_of, say_alive, say_gone
 from tachograph_collector.store.database import Database, StoreUnavailableError
@@ -112,3 +114,10 @@ def test_upkeep_of_a_collector_deletes_old_refused_lines_and_leaves_the_others(d
     Upkeep(jobs_for(load({}, {}), database)).turn()
     with database.read() as connection:
         assert sorted(connection.execute(select(rejected.c.rejected_id)).scalars()) == [0, 1]
+
+
+def test_the_numbers_that_another_thread_has_seeded_stay_its_own() -> None:
+    before = random.getstate()
+    Upkeep([Job("a", 10.0, lambda: None)]).turn()
+    later(503, "try again", 5.0)
+    assert random.getstate() == before
