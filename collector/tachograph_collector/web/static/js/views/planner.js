@@ -26,7 +26,7 @@ export function planner(root, route, signal, fail) {
   let told = null;
   const [nextAsk, nextRun] = [latest(signal), latest(signal)];
   const curve = lines("Goodput over the interval", { x: "log", titleX: "interval", formatX: (at) => duration(at), format: (share) => percent(share, 0), height: 280,
-    series: [{ label: "model", colour: "kept", width: 2, format: (share) => percent(share) }, { label: "interval chosen", colour: "checkpoint", points: true, size: 16, width: 0, format: (share) => percent(share) }, { label: "best", colour: "restart", points: true, width: 0, format: (share) => percent(share) }, { label: "the run", colour: "lost", points: true, width: 0, format: (share) => percent(share) }],
+    series: [{ label: "model", colour: "kept", width: 2, spanGaps: true, format: (share) => percent(share) }, { label: "interval chosen", colour: "checkpoint", points: true, size: 16, width: 0, format: (share) => percent(share) }, { label: "best", colour: "restart", points: true, width: 0, format: (share) => percent(share) }, { label: "the run", colour: "lost", points: true, width: 0, format: (share) => percent(share) }],
     marks: () => (told ? [{ at: told.flat_top_s[0], until: told.flat_top_s[1], colour: "idle", soft: true }] : []), summary: () => "shaded: the flat top, where the interval hardly matters; the top is broad, so round it" });
   const slides = Object.fromEntries(Object.entries(NUMBERS).map(([key, each]) => [key, slide(key, each, asked[key], (value) => { asked[key] = value; changed(); })]));
   const known = h("datalist", { id: "known-runs" });
