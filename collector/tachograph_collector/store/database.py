@@ -17,11 +17,13 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_S: Final = 30
 """How long SQLite waits for a writer in another process (a second collector on one file is refused elsewhere)."""
 
 RETRY_AFTER_S: Final = 2.0
+_MADE_AFTER: Final = "tachograph_made_after_num_closed"
 
 
 class StoreError(Exception):
@@ -50,6 +52,8 @@ class Database:
         self._file: tuple[int, int] | None = None
         """Which file SQLite has open: device and inode."""
         self.engine: Final = self._sqlite(pool_size) if self.dialect == "sqlite" else self._postgresql(pool_size)
+        self._num_closed = 0
+        self._close_those_that_come_back_late()
         self._writing = threading.Lock()
 
     def __str__(self) -> str:
@@ -150,8 +154,19 @@ class Database:
         return int(connection.execute(text(query)).scalar_one())
 
     def close(self) -> None:
-        """Close all connections that are not in use."""
+        """Close all connections; those that a thread still uses when it gives them back."""
+        self._num_closed += 1
         self.engine.dispose()
+
+    def _close_those_that_come_back_late(self) -> None:
+        @event.listens_for(self.engine, "connect")
+        def _(_connection: Any, record: ConnectionPoolEntry) -> None:
+            record.info[_MADE_AFTER] = self._num_closed
+
+        @event.listens_for(self.engine, "checkin")
+        def _(_connection: Any, record: ConnectionPoolEntry) -> None:
+            if record.info.get(_MADE_AFTER) != self._num_closed:
+                record.invalidate()  # or it lies open in a pool that nobody has any more
 
 
 def _parse(url: str) -> URL:

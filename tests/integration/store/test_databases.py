@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import databases
+import psycopg
+import pytest
 from sqlalchemy import select, text
 from tachograph_collector.store import schema
 from tachograph_collector.store.database import Database
@@ -76,3 +79,18 @@ def test_what_was_committed_is_there_after_the_server_was_killed() -> None:
         database.close()
     finally:
         server.close()
+
+
+def test_a_connection_in_use_when_its_database_is_closed_is_closed_as_it_comes_back(database: Database) -> None:
+    with database.read() as connection:
+        driver = connection.connection.driver_connection
+        database.close()
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    with pytest.raises((psycopg.Error, sqlite3.Error), match="closed"):
+        driver.cursor().execute("SELECT 1")
+    with database.read() as connection:  # it opens again, as before
+        assert connection.connection.driver_connection is not driver
+    with database.read() as connection:
+        again = connection.connection.driver_connection
+    with database.read() as connection:
+        assert connection.connection.driver_connection is again
