@@ -123,6 +123,7 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     monkeypatch.setenv("TACHOGRAPH_URL", collector.url)
     replayed = typed("replay", "--no-detect", RECORDED).stdout
     assert loaded.stdout == replayed
+    assert "'tachograph show' lists them in some 15 s" in loaded.stderr
 
     (mine,) = runs_of(typed("replay", "--json", "--judge", RECORDED))
     (theirs,) = runs_of(typed("show", "--json", "--judge", NAME))
@@ -138,6 +139,7 @@ def test_a_run_that_is_loaded_is_shown_and_exported_as_it_is_replayed(
     again = typed("replay", RECORDED, "--into", collector.url)
     assert "0 events loaded" in again.stderr
     assert "2,921 were there already" in again.stderr
+    assert "lists them" not in again.stderr
     assert again.stdout == replayed
 
     judged(collector, NAME)

@@ -67,6 +67,8 @@ def load(
             "no step, save or start is among the log's events: there is no run to be booked; "
             "'tachograph replay LOG' without --into says what is in it"
         )
+    if uploaded.num_accepted:
+        click.echo("incidents are looked for now; 'tachograph show' lists them in some 15 s", err=True)
     return [_with_reading(report, reading) for report in reports]
 
 
