@@ -18,7 +18,7 @@ from demo.interrupt import Interrupt, InterruptedDemoError
 from demo.story import Story
 from demo.watch import Watch
 
-BOOKED_WITHIN_S = 20.0
+BOOKED_WITHIN_S = 60.0
 INTRODUCTION = """\
 The page: {url}/   open it now, it is live
 

@@ -23,8 +23,8 @@ KILLED, SLOW, MISREADING = 5, 3, 6
 LOOK_EVERY_S = 0.02
 LAUNCHER_LOOKS_EVERY_S = 3.0
 """Launchers don't notice a death at once. The agent tells it within a second, and so knows who was first."""
-STARTS_WITHIN_S = 40.0
-FINISHES_WITHIN_S = 20.0
+STARTS_WITHIN_S = 90.0
+FINISHES_WITHIN_S = 60.0
 
 
 class Story:
@@ -89,7 +89,7 @@ class Story:
         fault = self._watch.expect(f"rank {SLOW} held back", f"straggler, rank {SLOW}")
         brake = Brake(node.ranks[SLOW])
         try:
-            self._until_found(fault, 40, meanwhile=brake.press)
+            self._until_found(fault, 60, meanwhile=brake.press)
         finally:
             brake.let_go()
         self._say(f"rank {SLOW} runs freely again")
@@ -102,13 +102,13 @@ class Story:
             self._go_on(1)
         finally:
             bad.mend()
-        self._until_found(fault, 10)
+        self._until_found(fault, 30)
 
     def _lose_a_node(self, first: Node, lost: Node) -> None:
         self._say("FAULT: node n2 freezes, agent and all; it is dead once nothing came from it for 30 s")
         fault = self._watch.expect("node n2 silent", "dead_node, node n2")
         lost.freeze()
-        self._until_found(fault, 42)
+        self._until_found(fault, 100)  # longer where this machine was held up meanwhile: silence counts anew then
         lost.power_off()
         first.stop_ranks()
         self._say(f"node n3 takes its place; the job starts again from step {newest_step(self._folder)}")
