@@ -12,15 +12,19 @@ from access_probe import Clock
 from app_client import AppClient
 from live_runs import Folding, put, run_with_a_failure
 from no_keeper import NoKeeper
-from sqlalchemy import event, update
+from sqlalchemy import event, select, update
 from tachograph_collector.ledger.books import ACCOUNTS
 from tachograph_collector.service.app import create_app
 from tachograph_collector.service.figures import MAX_RUNS, SHOWN_FOR_S, Figures
 from tachograph_collector.service.metrics import Scrape
+from tachograph_collector.service.run_figures import PIECES_AT_ONCE, read_newest
 from tachograph_collector.service.settings import Settings
 from tachograph_collector.store.database import Database
-from tachograph_collector.store.schema import books, leases
+from tachograph_collector.store.keys import RunKey
+from tachograph_collector.store.schema import books, leases, runs
 from tachograph_collector.store.tokens import create_token, tenant_named
+
+T0 = 1_780_000_020.0
 
 
 def shown(figures: Figures, tenant_id: int = 1) -> bytes:
@@ -283,3 +287,18 @@ def test_what_is_taken_and_stored_is_counted(sqlite: Database) -> None:
         ("failed_commits_total", {}, 0),
     ):
         assert promtool.value(text, f"tachograph_collector_{name}", **labels) == wanted, name
+
+
+def test_reading_what_many_nodes_told_lets_others_have_their_turn(database: Database) -> None:
+    told: list[dict[str, object]] = [
+        {"kind": "step", "t": T0, "run": "wide", "attempt": 0, "node": f"n{n}", "rank": n, "step": 1, "busy_s": 1.0 + n}
+        for n in range(2 * PIECES_AT_ONCE + 1)
+    ]
+    put(database, [{"kind": "run.start", "t": T0 - 10, "run": "wide"}, *told])
+    pauses: list[int] = []
+    with database.read() as connection:
+        run = RunKey(1, connection.execute(select(runs.c.run_id)).scalar_one())
+        busy, _ = read_newest(connection, run, lambda: pauses.append(1))
+        assert busy == read_newest(connection, run)[0]
+    assert len(pauses) == 2
+    assert busy.slowest[0].rank == 2 * PIECES_AT_ONCE
