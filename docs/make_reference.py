@@ -82,7 +82,7 @@ def _argparse(made: argparse.ArgumentParser) -> list[str]:
     usage = [line.strip() for line in made.format_usage().removeprefix("usage: ").splitlines()]
     parts = [f"## {made.prog}", "", "```text", *usage, "```", "", *_prose(made.description or "")]
     rows = []
-    for action in made._actions:  # noqa: SLF001 - no public name - argparse has no public list of them
+    for action in made._actions:  # noqa: SLF001 - argparse has no public list of them
         if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:  # noqa: SLF001 - no public name
             continue
         words = ", ".join(action.option_strings) or str(action.metavar or action.dest)

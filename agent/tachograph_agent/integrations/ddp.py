@@ -246,7 +246,7 @@ def watch(
     except (RuntimeError, ValueError, TypeError) as error:
         watching.tells_busy = False
         log.warning("tachograph can't tell busy from waiting time: DDP refused its hook (%s)", error)
-    model.register_forward_pre_hook(watching._guarded(watching._before_forward))  # noqa: SLF001 - our own class - the same module
+    model.register_forward_pre_hook(watching._guarded(watching._before_forward))  # noqa: SLF001 - our own class
     if any(True for _ in model.module.buffers()):
         model.module.register_forward_pre_hook(watching._guarded(watching._inside_forward))  # noqa: SLF001 - our own class
     if optimizer is not None:

@@ -185,7 +185,7 @@ def _chunks_with_events(chunks: Iterator[list[AnyEvent]]) -> Iterator[tuple[int,
 def open_log(
     paths: Sequence[str | Path],
     *,
-    format: str | None = None,  # noqa: A002 - the option's name - the name of the option
+    format: str | None = None,  # noqa: A002 - the option's name
     tz: tzinfo | None = None,
     start_unix_seconds: float | None = None,
     run: str | None = None,

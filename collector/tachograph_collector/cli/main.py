@@ -84,7 +84,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, and turns every failure into a sentence and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names, in the order in which the table has them."""
         return list(COMMANDS)
 

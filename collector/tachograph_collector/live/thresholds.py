@@ -37,7 +37,7 @@ class ThresholdsFile:
         try:
             self._settings = read_thresholds(self._path)
         except SettingsError as error:
-            logger.error("%s; the thresholds that were read before hold", error)  # noqa: TRY400 - the file's fault - the sentence says it
+            logger.error("%s; the thresholds that were read before hold", error)  # noqa: TRY400 - the file's fault it
             self.standing = Thresholds(self.standing.path, self.standing.read_us, str(error))
             return False
         self._told.clear()

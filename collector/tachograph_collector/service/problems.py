@@ -24,7 +24,7 @@ from tachograph_collector.store.database import RETRY_AFTER_S, StoreError, Store
 MEDIA_TYPE = "application/problem+json"
 MAX_SHOWN = 200
 """Characters of a value that is shown back."""
-_CHANCE = random.Random().random
+_CHANCE = random.Random().random  # its own, as in upkeep
 
 log = logging.getLogger("tachograph.service")
 
